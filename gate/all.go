@@ -1,0 +1,223 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// All returns a gate that lets an entry through when every one of the gates does, and
+// takes from all of them at one instant, or from none: no slot is held while waiting for
+// a token, and no quota is spent because another was refused. An entry's cost is its cost
+// at each of them, and the lowest capacity is that of all.
+//
+// The same gate can be a member of many composites and be used by itself as well. Who
+// wants the same members goes in order of arrival. Who wants others is not held up: an
+// entry that one member keeps back stands in nobody's way at the others, until it has
+// been overtaken there a number of times in turn; then it keeps its place everywhere, so
+// that nobody is starved.
+//
+// A gate that is not a Rate, Window or Concurrency, or a composite of these, is
+// entered after them, one after the other in the order given, and all are left again if
+// that fails: it can't be asked at the same instant.
+//
+// A gate that is named twice, or that is in a composite and named too, counts once. All
+// of nothing admits everyone. All panics on a nil gate, and on gates whose clocks differ.
+// Gates that share a composite share a lock from then on.
+func All(gates ...Gate) Gate {
+	a := &all{}
+	for i, g := range gates {
+		if g == nil {
+			panic(fmt.Sprintf("gate: All: a gate must not be nil, got nil for gate %d of %d", i+1, len(gates)))
+		}
+		switch g := g.(type) {
+		case *all:
+			for i := range g.lane.places {
+				a.join(g.lane.places[i].m)
+			}
+			a.outside = append(a.outside, g.outside...)
+		case interface{ member() member }:
+			a.join(g.member())
+		default:
+			a.outside = append(a.outside, g)
+		}
+	}
+	if len(gates) == 1 {
+		return gates[0]
+	}
+	a.lane.init(a.inside...)
+	for _, m := range a.inside {
+		n := m.node()
+		if n.clk != nil && !n.clk.Same(a.lane.clk) {
+			panic("gate: All: the gates must share one clock, got two")
+		}
+		merge(a.inside[0].node(), n)
+	}
+	return a
+}
+
+// all is a composite. Its lane is the queue of its entries.
+type all struct {
+	lane    lane
+	inside  []member
+	outside []Gate
+	joints  sync.Pool
+}
+
+func (a *all) join(m member) {
+	if !slices.Contains(a.inside, m) {
+		a.inside = append(a.inside, m)
+	}
+}
+
+// joint is what the pass of a composite goes back to. It is used over and over; the turn
+// tells its passes apart.
+type joint struct {
+	turn  atomic.Uint64
+	all   *all
+	cost  int
+	marks []uint64 // of the members
+	outs  []Pass   // of the gates outside
+}
+
+func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
+	checkEntry("All.Enter", ctx, cost)
+	if err := ended(ctx); err != nil {
+		a.lane.abandoned.Add(1)
+		return Pass{}, err
+	}
+	j := a.joint(cost)
+	if len(a.inside) > 0 {
+		if err := a.lane.enter(ctx, cost, j.marks); err != nil {
+			a.joints.Put(j)
+			return Pass{}, err
+		}
+	} else {
+		a.lane.granted.Add(1)
+	}
+	for _, g := range a.outside {
+		p, err := g.Enter(ctx, cost)
+		if err != nil {
+			a.lane.refused.Add(1)
+			j.undo(err)
+			return Pass{}, err
+		}
+		j.outs = append(j.outs, p)
+	}
+	return Pass{j, j.turn.Load(), cost}, nil
+}
+
+func (a *all) TryEnter(cost int) (Pass, bool) {
+	checkCost("All.TryEnter", cost)
+	j := a.joint(cost)
+	if len(a.inside) > 0 {
+		if !a.lane.tryEnter(cost, j.marks) {
+			a.lane.refused.Add(1)
+			a.joints.Put(j)
+			return Pass{}, false
+		}
+	} else {
+		a.lane.granted.Add(1)
+	}
+	for _, g := range a.outside {
+		p, ok := g.TryEnter(cost)
+		if !ok {
+			a.lane.refused.Add(1)
+			j.undo(nil)
+			return Pass{}, false
+		}
+		j.outs = append(j.outs, p)
+	}
+	return Pass{j, j.turn.Load(), cost}, true
+}
+
+// Stats returns the statistics of the composite: what it counted itself, and what
+// follows for it from its members.
+func (a *all) Stats() Stats {
+	var most Stats
+	idle := true
+	for _, m := range a.inside {
+		s := m.Stats()
+		most.NextDue = max(most.NextDue, s.NextDue)
+		most.HeldFor = max(most.HeldFor, s.HeldFor)
+		most.InUse = max(most.InUse, s.InUse)
+		idle = idle && s.Idle
+	}
+	for _, g := range a.outside {
+		s, ok := StatsOf(g)
+		most.NextDue = max(most.NextDue, s.NextDue)
+		most.HeldFor = max(most.HeldFor, s.HeldFor)
+		most.InUse = max(most.InUse, s.InUse)
+		idle = idle && ok && s.Idle
+	}
+	s := a.lane.stats()
+	if len(a.inside) > 0 {
+		d := a.lane.lock()
+		s.Waiting = a.lane.count
+		d.unlock()
+	}
+	s.NextDue, s.HeldFor, s.InUse, s.Idle = most.NextDue, most.HeldFor, most.InUse, idle
+	return s
+}
+
+func (a *all) joint(cost int) *joint {
+	j, _ := a.joints.Get().(*joint)
+	if j == nil {
+		j = &joint{all: a, marks: make([]uint64, len(a.inside)), outs: make([]Pass, 0, len(a.outside))}
+	}
+	j.cost = cost
+	return j
+}
+
+// done takes the joint out of use, so that it can be used again, and reports whether
+// turn was still the current one.
+func (j *joint) done(turn uint64) bool { return j.turn.CompareAndSwap(turn, turn+1) }
+
+func (j *joint) Leave(turn uint64, _ int, err error) {
+	if !j.done(turn) {
+		panic("gate: Pass.Leave: must be called once, got a second call")
+	}
+	for _, p := range slices.Backward(j.outs) {
+		p.Leave(err)
+	}
+	for i, m := range j.all.inside {
+		m.leave(j.marks[i], j.cost, err)
+	}
+	j.free()
+}
+
+func (j *joint) Settle(turn uint64, _, actual int) {
+	if j.turn.Load() != turn {
+		panic("gate: Pass.Settle: must be called before Leave, got a call after it")
+	}
+	for i, m := range j.all.inside {
+		m.settle(j.marks[i], j.cost, actual)
+	}
+	for _, p := range j.outs {
+		p.Settle(actual)
+	}
+	j.cost = actual
+}
+
+// undo takes back an entry that a gate outside has refused with err.
+func (j *joint) undo(err error) {
+	j.done(j.turn.Load())
+	for _, p := range slices.Backward(j.outs) {
+		p.Settle(0)
+		p.Leave(err)
+	}
+	if len(j.all.inside) > 0 {
+		j.all.lane.undo(j.marks, j.cost)
+	} else {
+		j.all.lane.granted.Add(^uint64(0))
+	}
+	j.free()
+}
+
+func (j *joint) free() {
+	clear(j.outs)
+	j.outs = j.outs[:0]
+	j.all.joints.Put(j)
+}

@@ -1,0 +1,32 @@
+// Package gate answers the question "may I?": it admits entries to something that is
+// limited, and admits exactly as many as the limit allows.
+//
+// # Words
+//
+// An entry is one use of what is limited. Its cost is the number of tokens that it takes.
+// A token is leave for one event; a rate is a number of them per span, and the burst is
+// how many of them idle time may save up. An entry is due at the instant when the schedule
+// allows it; its lateness is what the system makes it wait beyond that, and the slack is
+// how much lateness is made up. A hold keeps everybody out until an instant. What an entry
+// gets from a gate is a pass, and it leaves with it.
+//
+// # Which gate
+//
+//   - [Rate]: so many a second, evenly, with or without a burst (a leaky or token bucket).
+//   - [Window]: at most so many in any span (a sliding window; safe for fixed ones).
+//   - [Concurrency]: so many at once.
+//   - [All]: several of these at once, all or nothing.
+//   - [Keyed]: one of these for each customer, host or route.
+//   - [Of]: a limiter from elsewhere.
+//
+// # What every gate does
+//
+// Nothing is promised early: an entry that waits holds no reservation. One queue, first
+// come first served, and one alarm per gate; who is admitted is decided at the instant of
+// the grant. So an entry that gives up costs nothing and everyone behind it moves up, a
+// change of plan applies at once to everybody who waits, and light entries never overtake
+// a heavy one.
+//
+// A done context wins over a free place. A wait that is known to outlast the deadline
+// fails at once and says how long it would have been.
+package gate

@@ -1,0 +1,297 @@
+package gate
+
+import (
+	"container/heap"
+	"sync"
+	"sync/atomic"
+
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// A domain is the lock of all the gates that are, directly or through others, members of
+// a common All. Under it their whole state stands still: an entry is admitted by every
+// member at one instant, or by none, and nobody ever holds one member while waiting for
+// another. A gate that is in no All has a domain of its own.
+//
+// Nothing may block while it is held. Clocks are read under it, so that instants are in
+// the order of the decisions.
+type domain struct {
+	mu     sync.Mutex
+	id     uint64   // for the order in which two are locked
+	parent *domain  // guarded by mu: the domain that this one was merged into
+	seq    uint64   // guarded by mu, like all below: arrivals so far
+	dirty  []member // members whose queue must be looked at before the lock is released
+	synced []member // members whose state has been brought under the lock
+}
+
+// domains numbers them.
+var domains atomic.Uint64
+
+// member is a gate of this package that decides by itself. All methods but node and
+// the last three are called under the lock of its domain.
+type member interface {
+	node() *node
+
+	// sync brings what may change without the lock under it, until open.
+	sync()
+	// open lets it change without the lock again, if the member has a way for that.
+	// Nobody waits for the member then.
+	open(now int64)
+
+	// limit returns the highest cost that can ever be admitted.
+	limit() int
+	// arrive returns the instant from which an entry counts that comes at now.
+	arrive(now int64) int64
+	// due returns the first instant at which an entry may go that counts from since on,
+	// as things stand; never where that is not known. Not later than now: it may go.
+	due(now, since int64, cost int) int64
+	// plan returns the instant before which an entry certainly can't go that comes
+	// behind others who cost ahead.
+	plan(now, since int64, ahead uint64, cost int) int64
+	// take lets an entry go that is due, and returns what leave and settle need to know
+	// of it.
+	take(now, since int64, cost int) (mark uint64)
+
+	// Stats, leave and settle take the lock themselves. The latter two end and correct an
+	// entry, as Pass does.
+	Stats() Stats
+	leave(mark uint64, cost int, err error)
+	settle(mark uint64, cost, actual int)
+}
+
+// node is what every member has: its place in a domain, its own lane, and the line of
+// those who wait for it.
+type node struct {
+	born   uint64 // later ones are higher
+	dom    atomic.Pointer[domain]
+	self   member
+	clk    *timing.Clock // nil: time does not matter to this member
+	alarm  *timing.Alarm // nil where clk is
+	parked parking       // guarded by the domain: who waits for this member, by arrival
+	now    int64         // guarded by the domain: last reading
+	synced bool          // guarded by the domain: it is in domain.synced
+	dirty  bool          // guarded by the domain: it is in domain.dirty
+	lane   lane          // those who want this member alone
+
+	granted atomic.Uint64 // entries let through, in whatever company
+}
+
+func (n *node) init(self member, clk *timing.Clock) {
+	d := &domain{id: domains.Add(1)}
+	n.self, n.clk, n.born = self, clk, d.id
+	n.dom.Store(d)
+	if clk != nil {
+		n.alarm = timing.NewAlarm(clk, n.ring)
+	}
+	n.lane.init(self)
+}
+
+// lock locks the domain that the node belongs to, and returns it.
+func (n *node) lock() *domain {
+	d := n.dom.Load()
+	for {
+		d.mu.Lock()
+		if d.parent == nil {
+			return d
+		}
+		next := d.parent
+		d.mu.Unlock()
+		n.dom.Store(next)
+		d = next
+	}
+}
+
+// merge makes one domain of those of a and b.
+func merge(a, b *node) {
+	for {
+		da, db := a.lock(), (*domain)(nil)
+		da.mu.Unlock()
+		db = b.lock()
+		db.mu.Unlock()
+		if da == db {
+			return
+		}
+		if db.id < da.id {
+			da, db = db, da
+		}
+		da.mu.Lock()
+		db.mu.Lock()
+		merged := da.parent == nil && db.parent == nil
+		if merged {
+			da.seq = max(da.seq, db.seq)
+			db.parent = da
+		}
+		db.mu.Unlock()
+		da.mu.Unlock()
+		if merged {
+			return
+		}
+	}
+}
+
+// unlock admits everyone who can go after what has changed, and releases the lock.
+func (d *domain) unlock() {
+	d.run()
+	for i, m := range d.synced {
+		n := m.node()
+		n.synced = false
+		if len(n.parked) == 0 {
+			m.open(n.now)
+		}
+		d.synced[i] = nil
+	}
+	d.synced = d.synced[:0]
+	d.mu.Unlock()
+}
+
+// sync brings the member's state under the lock; now is the present instant.
+func (d *domain) sync(m member, now int64) {
+	n := m.node()
+	n.now = now
+	if !n.synced {
+		n.synced = true
+		d.synced = append(d.synced, m)
+		m.sync()
+	}
+}
+
+// mark notes that the member's queue must be looked at.
+func (d *domain) mark(m member) {
+	if n := m.node(); !n.dirty {
+		n.dirty = true
+		d.dirty = append(d.dirty, m)
+	}
+}
+
+func (d *domain) run() {
+	for len(d.dirty) > 0 {
+		m := d.dirty[len(d.dirty)-1]
+		d.dirty = d.dirty[:len(d.dirty)-1]
+		m.node().dirty = false
+		d.process(m)
+	}
+}
+
+// process looks at those who wait for m, first come first, until one must go on waiting
+// for m. It ends: an entry is let through, refused, or moved to wait for a member that
+// can't admit it at this instant.
+func (d *domain) process(m member) {
+	n := m.node()
+	for now := int64(-1); len(n.parked) > 0; {
+		p := n.parked[0]
+		l, w := p.lane, p.lane.head
+		if now < 0 || n.clk == nil {
+			now = l.now()
+		}
+		d.sync(m, now)
+		if w.cost > m.limit() {
+			l.fail(d, w, oversize, int64(m.limit()))
+			continue
+		}
+		due := m.due(now, w.since, w.cost)
+		if due > now {
+			if due >= w.deadline && due != never {
+				l.fail(d, w, hopeless, due-now)
+				continue
+			}
+			if n.alarm != nil {
+				n.alarm.Set(now, due)
+			}
+			return
+		}
+		// From here on it is not m that keeps the entry back. Only lateness after this
+		// instant is the system's.
+		w.since = max(w.since, due)
+		q := l.blocker(d, p, now)
+		switch {
+		case q == nil:
+			l.grant(d, now)
+		case l.insists:
+			if n.alarm != nil {
+				n.alarm.Stop()
+			}
+			return
+		default:
+			l.move(d, p, q)
+		}
+	}
+	if n.alarm != nil {
+		n.alarm.Stop()
+	}
+}
+
+// ring is what the alarm calls.
+func (n *node) ring() {
+	d := n.lock()
+	n.alarm.Rang()
+	d.mark(n.self)
+	d.unlock()
+}
+
+// change runs f under the lock, with the member synced, and re-plans everyone who waits.
+func (n *node) change(f func(now int64)) {
+	d := n.lock()
+	now := n.lane.now()
+	d.sync(n.self, now)
+	f(now)
+	for _, p := range append(parking(nil), n.parked...) {
+		p.lane.review(d, now)
+	}
+	d.mark(n.self)
+	d.unlock()
+}
+
+// waiting returns how many entries wait in lanes whose first waits for this member. The
+// domain is locked.
+func (n *node) waiting() (count int) {
+	for _, p := range n.parked {
+		count += p.lane.count
+	}
+	return count
+}
+
+// stats returns the statistics of the member, given what only it knows. The domain is
+// locked, the member synced.
+func (n *node) stats(now int64, inUse int, held int64, idle bool) Stats {
+	s := n.lane.stats()
+	s.Granted = n.granted.Load()
+	s.Waiting = n.waiting()
+	s.InUse = inUse
+	s.HeldFor = span(now, held)
+	s.Idle = idle && s.Waiting == 0
+	if len(n.parked) > 0 {
+		w := n.parked[0].lane.head
+		s.NextDue = span(now, n.self.due(now, w.since, w.cost))
+	} else {
+		s.NextDue = span(now, n.self.due(now, n.self.arrive(now), 1))
+	}
+	return s
+}
+
+// parking is a heap of places by the arrival of the head of their lane.
+type parking []*place
+
+func (h parking) Len() int           { return len(h) }
+func (h parking) Less(i, j int) bool { return h[i].lane.head.seq < h[j].lane.head.seq }
+func (h parking) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].pos, h[j].pos = i, j
+}
+func (h *parking) Push(x any) {
+	p := x.(*place)
+	p.pos = len(*h)
+	*h = append(*h, p)
+}
+func (h *parking) Pop() any {
+	last := len(*h) - 1
+	p := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	p.pos = -1
+	return p
+}
+
+func (h *parking) remove(p *place) { heap.Remove(h, p.pos) }
+
+// never is the instant that does not come, or is not known.
+const never = timing.Never

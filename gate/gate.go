@@ -1,0 +1,135 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Gate decides who may go, and when. All the gates of this package are safe for use
+// by any number of goroutines.
+//
+// Most callers want [Do], which enters, works and leaves.
+type Gate interface {
+	// Enter waits until the gate lets an entry of the given cost through, in order of
+	// arrival, and returns the pass to leave with.
+	//
+	// A context that is done wins over a free place: Enter returns its
+	// [context.Cause], and the gate is as if nobody had come. A wait that is known to
+	// outlast the context's deadline fails at once with a *[DeadlineError], a cost that
+	// the gate could never admit with a *[CapacityError]; the gate is unchanged then,
+	// too. Enter panics if ctx is nil or the cost less than 1.
+	Enter(ctx context.Context, cost int) (Pass, error)
+
+	// TryEnter enters if that is possible at this very instant, overtaking nobody who
+	// waits, and reports whether it did. If not, the gate is unchanged. It panics if
+	// the cost is less than 1.
+	TryEnter(cost int) (Pass, bool)
+}
+
+// Pass is what a gate hands to an entry: the way out, and the place to say what became
+// of it. It is a small value and can be copied; the copies are one pass. The zero Pass
+// is valid and does nothing.
+type Pass struct {
+	keeper Keeper
+	id     uint64
+	cost   int
+}
+
+// Leave ends the entry that the pass stands for, with the error of the work itself, or
+// nil. It must be called exactly once, when the work is over, whatever the gate: a slot
+// is free again from then on, and an adaptive gate learns from the error. Leaving twice
+// panics where the pass holds a place in a [Concurrency]; a gate that only counts time
+// can't tell and does nothing.
+func (p Pass) Leave(err error) {
+	if p.keeper != nil {
+		p.keeper.Leave(p.id, p.cost, err)
+	}
+}
+
+// Settle says what the entry did cost, where that was only guessed when it entered:
+// tokens too many come back at once, tokens too few become a debt that those who come
+// next wait for. Settle(0) gives back everything. Call it at most once, and before
+// Leave. It panics if actual is negative, and after Leave as Leave itself does.
+func (p Pass) Settle(actual int) {
+	if actual < 0 {
+		panic(fmt.Sprintf("gate: Pass.Settle: actual must not be negative, got %d", actual))
+	}
+	if p.keeper != nil && actual != p.cost {
+		p.keeper.Settle(p.id, p.cost, actual)
+	}
+}
+
+// Keeper is what a [Pass] goes back to. Only somebody who writes a gate needs it.
+type Keeper interface {
+	// Leave ends the entry with the given id and cost.
+	Leave(id uint64, cost int, err error)
+	// Settle changes the cost of the entry with the given id from cost to actual.
+	Settle(id uint64, cost, actual int)
+}
+
+// NewPass returns a pass that goes back to k. Only somebody who writes a gate needs it.
+// The id and the cost are handed to k as they are; a gate without a use for the id
+// passes 0. A nil k makes a pass that does nothing.
+func NewPass(k Keeper, id uint64, cost int) Pass { return Pass{k, id, cost} }
+
+// Do enters the gate, calls f and leaves with f's error, which it returns. An error from
+// entering is returned as it is, and f is not called. If f panics or ends its goroutine,
+// the gate is left all the same.
+func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) (err error) {
+	p, err := g.Enter(ctx, cost)
+	if err != nil {
+		return err
+	}
+	defer func() { p.Leave(err) }()
+	return f(ctx)
+}
+
+// Stats is what a gate can tell about itself at one instant.
+type Stats struct {
+	Granted   uint64        // entries let through, ever
+	Refused   uint64        // entries refused: by TryEnter, for their cost or for their deadline
+	Abandoned uint64        // entries whose context ended before they got in
+	Waiting   int           // entries that wait now
+	InUse     int           // slots taken, or tokens that a window still counts; 0 for a Rate
+	NextDue   time.Duration // until the first who waits, or else an entry of cost 1, may go; 0: now, or not known
+	HeldFor   time.Duration // until the hold ends; 0: none
+	Idle      bool          // a new gate in its place would do just the same
+}
+
+// StatsOf returns the statistics of g, and false if g keeps none. Every gate of this
+// package does; a gate from elsewhere needs a method Stats() Stats.
+func StatsOf(g Gate) (Stats, bool) {
+	s, ok := g.(interface{ Stats() Stats })
+	if !ok {
+		return Stats{}, false
+	}
+	return s.Stats(), true
+}
+
+// checkEntry panics on what no gate takes.
+func checkEntry(name string, ctx context.Context, cost int) {
+	if ctx == nil {
+		panic("gate: " + name + ": ctx must not be nil")
+	}
+	checkCost(name, cost)
+}
+
+func checkCost(name string, cost int) {
+	if cost < 1 {
+		panic(fmt.Sprintf("gate: %s: cost must be at least 1, got %d", name, cost))
+	}
+}
+
+// ended returns the cause of a context that is done. It looks at the channel and not at
+// Err, which is a data race in the contexts of the mock clock.
+func ended(ctx context.Context) error {
+	if ch := ctx.Done(); ch != nil {
+		select {
+		case <-ch:
+			return context.Cause(ctx)
+		default:
+		}
+	}
+	return nil
+}

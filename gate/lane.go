@@ -1,0 +1,389 @@
+package gate
+
+import (
+	"container/heap"
+	"context"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// patience is how often an entry lets itself be sent from one member of an All to
+// another, because each time somebody else was served in between. From then on it
+// insists: those who came later overtake it nowhere any more.
+const patience = 8
+
+// A lane is the queue of those who want the same members: first in, first out, so only
+// its head competes. Every gate has one, and every All.
+//
+// The head waits, parked, at one member that keeps it back; it is not in the way at the
+// others, so whoever does not need that member goes ahead. A head that insists is parked
+// at all of them. All fields are guarded by the domain, but for the counters.
+type lane struct {
+	places  []place
+	one     [1]place
+	clk     *timing.Clock // nil: no member cares for time
+	head    *waiter
+	tail    *waiter
+	count   int
+	costs   uint64 // of all who wait; saturates
+	bounces int    // of the head
+	insists bool   // the head does
+	pool    sync.Pool
+
+	granted, refused, abandoned atomic.Uint64
+}
+
+// place is a lane's place at one of its members.
+type place struct {
+	lane *lane
+	m    member
+	pos  int // in the member's parking; -1: not there
+}
+
+// waiter is an entry that waits.
+type waiter struct {
+	next, prev *waiter
+	ready      chan struct{} // of capacity 1: sent to, under the lock, when fate is known
+	marks      []uint64      // what the members returned from take
+	seq        uint64        // order of arrival
+	since      int64         // from when it counts
+	deadline   int64         // of its context
+	cost       int
+	info       int64 // hopeless: the wait; oversize: the limit
+	own        [1]uint64
+	fate       fate
+}
+
+type fate uint8
+
+const (
+	queued fate = iota
+	granted
+	hopeless // the deadline will come first
+	oversize // the gate has become too small
+)
+
+func (l *lane) init(members ...member) {
+	l.places = l.one[:0]
+	for _, m := range members {
+		l.places = append(l.places, place{lane: l, m: m, pos: -1})
+		if n := m.node(); l.clk == nil {
+			l.clk = n.clk
+		}
+	}
+}
+
+func (l *lane) lock() *domain { return l.places[0].m.node().lock() }
+
+func (l *lane) now() int64 {
+	if l.clk == nil {
+		return 0
+	}
+	return l.clk.Now()
+}
+
+// enter waits until the entry has been admitted by all members and fills in their marks.
+// The context is known to have been alive just now.
+func (l *lane) enter(ctx context.Context, cost int, marks []uint64) error {
+	d := l.lock()
+	now := l.now()
+	blocked, err := l.admit(d, now, cost, marks)
+	if blocked == nil {
+		d.unlock()
+		return err
+	}
+	deadline := int64(never)
+	if t, ok := ctx.Deadline(); ok && l.clk != nil {
+		deadline = l.clk.At(t)
+		if plan := l.plan(now, l.costs, cost); plan >= deadline {
+			d.unlock()
+			l.refused.Add(1)
+			return &DeadlineError{Wait: time.Duration(plan - now)}
+		}
+	}
+	w := l.push(d, now, cost, deadline)
+	if len(marks) > 1 {
+		w.marks = marks
+	}
+	if l.head == w {
+		l.park(d, blocked)
+	}
+	d.unlock()
+
+	done := ctx.Done()
+	select {
+	case <-w.ready:
+	case <-done:
+		d := l.lock()
+		if w.fate == queued {
+			l.drop(d, w)
+			d.unlock()
+			l.put(w)
+			l.abandoned.Add(1)
+			return context.Cause(ctx)
+		}
+		d.unlock()
+		<-w.ready
+	}
+	fate, info := w.fate, w.info
+	copy(marks, w.marks)
+	l.put(w)
+	switch fate {
+	case hopeless:
+		l.refused.Add(1)
+		return &DeadlineError{Wait: time.Duration(info)}
+	case oversize:
+		l.refused.Add(1)
+		return &CapacityError{Cost: cost, Capacity: int(info)}
+	}
+	if err := ended(ctx); err != nil {
+		// It ended before the grant was seen: as if nobody had come.
+		l.undo(marks, cost)
+		l.abandoned.Add(1)
+		return err
+	}
+	return nil
+}
+
+// tryEnter is enter without waiting.
+func (l *lane) tryEnter(cost int, marks []uint64) bool {
+	d := l.lock()
+	blocked, err := l.admit(d, l.now(), cost, marks)
+	d.unlock()
+	return blocked == nil && err == nil
+}
+
+// admit lets a newcomer through, if that is possible at now. If not, it returns a place
+// that keeps it back, or the error that it can't ever be admitted. It counts refusals
+// for their cost only.
+func (l *lane) admit(d *domain, now int64, cost int, marks []uint64) (*place, error) {
+	for i := range l.places {
+		if m := l.places[i].m; len(m.node().parked) > 0 {
+			d.mark(m) // the alarm may be late
+		}
+	}
+	d.run()
+	var blocked *place
+	for i := range l.places {
+		p := &l.places[i]
+		d.sync(p.m, now)
+		if limit := p.m.limit(); cost > limit {
+			l.refused.Add(1)
+			return nil, &CapacityError{Cost: cost, Capacity: limit}
+		}
+		if blocked == nil && (l.head != nil || len(p.m.node().parked) > 0 || p.m.due(now, p.m.arrive(now), cost) > now) {
+			blocked = p
+		}
+	}
+	if blocked != nil {
+		return blocked, nil
+	}
+	for i := range l.places {
+		m := l.places[i].m
+		marks[i] = m.take(now, m.arrive(now), cost)
+		m.node().granted.Add(1)
+	}
+	l.granted.Add(1)
+	return nil, nil
+}
+
+// plan returns the instant before which an entry behind others who cost ahead can't go.
+func (l *lane) plan(now int64, ahead uint64, cost int) int64 {
+	at := now
+	for i := range l.places {
+		at = max(at, l.places[i].m.plan(now, now, ahead, cost))
+	}
+	return at
+}
+
+// blocker returns a place, other than p, that keeps the head back at now, or nil.
+func (l *lane) blocker(d *domain, p *place, now int64) *place {
+	w := l.head
+	for i := range l.places {
+		q := &l.places[i]
+		if q == p {
+			continue
+		}
+		d.sync(q.m, now)
+		if first := q.m.node().parked; len(first) > 0 && first[0].lane.head.seq < w.seq {
+			return q
+		}
+		if w.cost > q.m.limit() || q.m.due(now, w.since, w.cost) > now {
+			return q
+		}
+	}
+	return nil
+}
+
+// grant lets the head through at now.
+func (l *lane) grant(d *domain, now int64) {
+	w := l.head
+	for i := range l.places {
+		m := l.places[i].m
+		w.marks[i] = m.take(now, w.since, w.cost)
+		m.node().granted.Add(1)
+	}
+	l.granted.Add(1)
+	l.finish(d, w, granted, 0)
+}
+
+// fail sends w away.
+func (l *lane) fail(d *domain, w *waiter, why fate, info int64) { l.finish(d, w, why, info) }
+
+func (l *lane) finish(d *domain, w *waiter, why fate, info int64) {
+	l.drop(d, w)
+	w.fate, w.info = why, info
+	w.ready <- struct{}{}
+}
+
+// review sends away all whose wait has come to outlast their deadline, or whose cost the
+// capacity, after the plan was changed at now.
+func (l *lane) review(d *domain, now int64) {
+	var ahead uint64
+	for w := l.head; w != nil; {
+		next := w.next
+		small := int64(never)
+		for i := range l.places {
+			p := &l.places[i]
+			d.sync(p.m, now)
+			small = min(small, int64(p.m.limit()))
+		}
+		plan := int64(0)
+		if w.deadline != never {
+			plan = l.plan(now, ahead, w.cost)
+		}
+		switch {
+		case int64(w.cost) > small:
+			l.fail(d, w, oversize, small)
+		case plan >= w.deadline:
+			l.fail(d, w, hopeless, plan-now)
+		default:
+			ahead = add(ahead, w.cost)
+		}
+		w = next
+	}
+}
+
+// undo takes back an entry that was admitted and did not go.
+func (l *lane) undo(marks []uint64, cost int) {
+	l.granted.Add(^uint64(0))
+	for i := range l.places {
+		m := l.places[i].m
+		m.node().granted.Add(^uint64(0))
+		m.settle(marks[i], cost, 0)
+		m.leave(marks[i], 0, nil)
+	}
+}
+
+// push adds an entry to the end of the lane.
+func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
+	w, _ := l.pool.Get().(*waiter)
+	if w == nil {
+		w = &waiter{ready: make(chan struct{}, 1)}
+	}
+	d.seq++
+	w.seq, w.since, w.deadline, w.cost, w.fate, w.marks = d.seq, now, deadline, cost, queued, w.own[:]
+	if w.prev = l.tail; w.prev != nil {
+		w.prev.next = w
+	} else {
+		l.head = w
+	}
+	l.tail = w
+	l.count++
+	l.costs = add(l.costs, cost)
+	return w
+}
+
+func (l *lane) put(w *waiter) {
+	w.marks = nil
+	l.pool.Put(w)
+}
+
+// drop takes w out of the lane, and sees to it that whoever comes up is looked at.
+func (l *lane) drop(d *domain, w *waiter) {
+	wasHead := l.head == w
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		l.head = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		l.tail = w.prev
+	}
+	w.next, w.prev = nil, nil
+	l.count--
+	l.costs -= min(l.costs, uint64(w.cost))
+	if !wasHead {
+		return
+	}
+	l.bounces, l.insists = 0, false
+	kept := false
+	for i := range l.places {
+		p := &l.places[i]
+		if p.pos < 0 {
+			continue
+		}
+		parked := &p.m.node().parked
+		if kept || l.head == nil {
+			parked.remove(p)
+		} else {
+			heap.Fix(parked, p.pos)
+			kept = true
+		}
+		d.mark(p.m)
+	}
+}
+
+// park makes the head wait at p.
+func (l *lane) park(d *domain, p *place) {
+	heap.Push(&p.m.node().parked, p)
+	d.mark(p.m)
+}
+
+// move makes the head, which p keeps back no more, wait at q.
+func (l *lane) move(d *domain, p, q *place) {
+	p.m.node().parked.remove(p)
+	l.park(d, q)
+	if l.bounces++; l.bounces < patience {
+		return
+	}
+	l.insists = true
+	for i := range l.places {
+		if p := &l.places[i]; p.pos < 0 {
+			l.park(d, p)
+		}
+	}
+}
+
+// stats returns what the lane counts.
+func (l *lane) stats() Stats {
+	return Stats{
+		Granted:   l.granted.Load(),
+		Refused:   l.refused.Load(),
+		Abandoned: l.abandoned.Load(),
+		Waiting:   l.count,
+	}
+}
+
+// add adds up costs without wrapping around.
+func add(sum uint64, cost int) uint64 {
+	s, carry := bits.Add64(sum, uint64(cost), 0)
+	if carry != 0 {
+		return ^uint64(0)
+	}
+	return s
+}
+
+// span returns the time from now until at: 0 when that is past or not known.
+func span(now, at int64) time.Duration {
+	if at == never || at <= now {
+		return 0
+	}
+	return time.Duration(at - now)
+}

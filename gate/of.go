@@ -1,0 +1,86 @@
+package gate
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Of makes a gate of a limiter from elsewhere that waits, such as *rate.Limiter of
+// golang.org/x/time.
+//
+// A cost above 1 uses the limiter's WaitN(ctx, n), if it has one; otherwise Enter waits
+// cost times, and what it has waited for is lost if the context ends in between. TryEnter
+// uses the limiter's Allow() for a cost of 1, if it has one, and refuses otherwise: there
+// is no way to ask without waiting. Errors of the limiter are returned as they are, except
+// that a context that has ended gives its cause. Leave and Settle do nothing. It panics if
+// w is nil.
+func Of(w interface {
+	Wait(context.Context) error
+}) Gate {
+	if w == nil {
+		panic("gate: Of: the limiter must not be nil, got nil")
+	}
+	return &of{w: w}
+}
+
+type of struct {
+	w                           interface{ Wait(context.Context) error }
+	granted, refused, abandoned atomic.Uint64
+	waiting                     atomic.Int64
+}
+
+func (g *of) Enter(ctx context.Context, cost int) (Pass, error) {
+	checkEntry("Of.Enter", ctx, cost)
+	err := ended(ctx)
+	if err == nil {
+		g.waiting.Add(1)
+		err = g.wait(ctx, cost)
+		g.waiting.Add(-1)
+		if cause := ended(ctx); err != nil && cause != nil {
+			err = cause
+		}
+	}
+	switch {
+	case err == nil:
+		g.granted.Add(1)
+	case ended(ctx) != nil:
+		g.abandoned.Add(1)
+	default:
+		g.refused.Add(1)
+	}
+	return Pass{}, err
+}
+
+func (g *of) wait(ctx context.Context, cost int) error {
+	if n, ok := g.w.(interface {
+		WaitN(context.Context, int) error
+	}); ok && cost > 1 {
+		return n.WaitN(ctx, cost)
+	}
+	for range cost {
+		if err := g.w.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *of) TryEnter(cost int) (Pass, bool) {
+	checkCost("Of.TryEnter", cost)
+	if a, ok := g.w.(interface{ Allow() bool }); ok && cost == 1 && a.Allow() {
+		g.granted.Add(1)
+		return Pass{}, true
+	}
+	g.refused.Add(1)
+	return Pass{}, false
+}
+
+// Stats returns what can be seen from outside the limiter. It is never known to be idle.
+func (g *of) Stats() Stats {
+	return Stats{
+		Granted:   g.granted.Load(),
+		Refused:   g.refused.Load(),
+		Abandoned: g.abandoned.Load(),
+		Waiting:   int(g.waiting.Load()),
+	}
+}

@@ -1,0 +1,199 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/escapement-go/escapement/internal/schedule"
+	"github.com/escapement-go/escapement/internal/timing"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// RateOptions are the settings of a [Rate]: those of a pacer.
+type RateOptions = pace.Options
+
+// Rate is a token bucket: it lets entries through at a rate, and as many as Burst at
+// once after idle time. With a burst of 1, the default, it spaces them strictly. It is
+// the right gate for an API that documents a leaky bucket, or a rate and a burst; for
+// "at most n in any span" see [Window], because a bucket that holds n tokens passes up
+// to 2n within one span.
+//
+// In any window of length w, by the instants of the grants, at most
+// burst + rate·(w + slack) tokens go, whatever the number of goroutines. See
+// [pace.Options] for the slack.
+//
+// Enter takes costs and gives a pass; [Rate.Wait] and [Rate.Allow] have the shape that
+// users of golang.org/x/time/rate know. The changes of plan (SetRate, SetBurst, Hold,
+// Settle) apply at once to everyone who waits: whoever's deadline has come out of reach
+// gets a *[DeadlineError], whoever's cost has come to exceed the burst a
+// *[CapacityError].
+//
+// Entering when a token is there takes no lock and allocates nothing. Make a Rate with
+// [NewRate]; the zero value does not work.
+type Rate struct {
+	clk   *timing.Clock
+	cell  atomic.Pointer[schedule.Cell] // replaced under the domain's lock
+	state schedule.Schedule             // guarded by the domain while the cell is closed
+	n     node
+}
+
+// NewRate returns a gate for the given rate, its bucket full. It panics on the zero
+// Rate, on a negative burst and on an unknown precision.
+func NewRate(r pace.Rate, o *RateOptions) *Rate {
+	o.Check("gate: NewRate", r)
+	if o == nil {
+		o = &RateOptions{}
+	}
+	g := &Rate{
+		clk:   timing.New(o.Clock),
+		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack)),
+	}
+	g.n.init(g.member(), g.clk)
+	g.cell.Store(g.state.Open(g.clk.Now(), schedule.Shut()))
+	return g
+}
+
+// Enter is described at [Gate]. A cost above the burst is a *[CapacityError].
+func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
+	checkEntry("Rate.Enter", ctx, cost)
+	if err := ended(ctx); err != nil {
+		g.n.lane.abandoned.Add(1)
+		return Pass{}, err
+	}
+	if g.pick(cost) != schedule.Taken {
+		var marks [1]uint64
+		if err := g.n.lane.enter(ctx, cost, marks[:]); err != nil {
+			return Pass{}, err
+		}
+	}
+	return Pass{(*rateKeeper)(g), 0, cost}, nil
+}
+
+// TryEnter is described at [Gate].
+func (g *Rate) TryEnter(cost int) (Pass, bool) {
+	checkCost("Rate.TryEnter", cost)
+	switch g.pick(cost) {
+	case schedule.Taken:
+		return Pass{(*rateKeeper)(g), 0, cost}, true
+	case schedule.Closed:
+		var marks [1]uint64
+		if g.n.lane.tryEnter(cost, marks[:]) {
+			return Pass{(*rateKeeper)(g), 0, cost}, true
+		}
+	}
+	g.n.lane.refused.Add(1)
+	return Pass{}, false
+}
+
+// Wait enters with a cost of 1. There is no need to leave a Rate, so it gives no pass.
+// Its errors are those of [Rate.Enter].
+func (g *Rate) Wait(ctx context.Context) error {
+	_, err := g.Enter(ctx, 1)
+	return err
+}
+
+// Allow tries to enter with a cost of 1, and reports whether it did.
+func (g *Rate) Allow() bool {
+	_, ok := g.TryEnter(1)
+	return ok
+}
+
+// pick tries to enter without the lock. Anything but Taken and Refused is for the lock
+// to decide.
+func (g *Rate) pick(cost int) schedule.Verdict {
+	c := g.cell.Load()
+	word := c.Load()
+	now := g.clk.Now()
+	for stale := false; ; {
+		switch v := c.Take(word, now, cost); {
+		case v == schedule.Taken:
+			g.n.granted.Add(1)
+			return v
+		case v == schedule.Changed:
+			word, stale = c.Load(), true
+		case v == schedule.Refused && stale:
+			// Somebody who read the clock later was faster.
+			word, now, stale = c.Load(), g.clk.Now(), false
+		default:
+			return v
+		}
+	}
+}
+
+// SetRate changes the rate, at once and for everyone who waits. The tokens that are in
+// the bucket, and the part of the next one that has already come, stay. It panics on the
+// zero Rate.
+func (g *Rate) SetRate(r pace.Rate) {
+	(*pace.Options)(nil).Check("gate: Rate.SetRate", r)
+	g.n.change(func(now int64) { g.state.SetRate(now, int64(r.Count()), int64(r.Span())) })
+}
+
+// SetBurst changes the burst, at once and for everyone who waits. The tokens that are in
+// the bucket stay, as far as they fit; a larger bucket fills up by time alone. It panics
+// if n is less than 1.
+func (g *Rate) SetBurst(n int) {
+	if n < 1 {
+		panic(fmt.Sprintf("gate: Rate.SetBurst: n must be at least 1, got %d", n))
+	}
+	g.n.change(func(now int64) { g.state.SetBurst(now, n) })
+}
+
+// Hold keeps everyone out, whoever waits and whoever comes, until d from now. Then one
+// token is there, and the others come at the rate, so that nobody bursts. A hold is
+// never shortened: one that would end earlier than another does nothing, nor does a d
+// that is not positive.
+func (g *Rate) Hold(d time.Duration) {
+	if d > 0 {
+		g.n.change(func(now int64) { g.state.Hold(timing.Later(now, d)) })
+	}
+}
+
+// Stats returns the statistics of the gate at this instant.
+func (g *Rate) Stats() Stats {
+	d := g.n.lock()
+	defer d.unlock()
+	now := g.clk.Now()
+	d.sync(g.n.self, now)
+	return g.n.stats(now, 0, g.state.Held(), g.state.Full(now))
+}
+
+// rateMember is the Rate that its domain sees.
+type rateMember Rate
+
+func (g *Rate) member() member { return (*rateMember)(g) }
+
+func (m *rateMember) Stats() Stats { return (*Rate)(m).Stats() }
+func (m *rateMember) node() *node  { return &m.n }
+func (m *rateMember) sync()        { m.cell.Load().Close(&m.state) }
+func (m *rateMember) open(now int64) {
+	old := m.cell.Load()
+	if c := m.state.Open(now, old); c != old {
+		m.cell.Store(c)
+	}
+}
+func (m *rateMember) limit() int             { return m.state.Burst() }
+func (m *rateMember) arrive(now int64) int64 { return m.state.Arrive(now) }
+func (m *rateMember) due(_, since int64, cost int) int64 {
+	return m.state.Due(since, 0, cost)
+}
+func (m *rateMember) plan(_, since int64, ahead uint64, cost int) int64 {
+	return m.state.Due(since, ahead, cost)
+}
+func (m *rateMember) take(now, since int64, cost int) uint64 {
+	m.state.Take(now, since, cost)
+	return 0
+}
+func (m *rateMember) leave(uint64, int, error) {}
+func (m *rateMember) settle(_ uint64, cost, actual int) {
+	m.n.change(func(now int64) { m.state.Settle(now, actual-cost) })
+}
+
+// rateKeeper is the Rate that a pass goes back to.
+type rateKeeper Rate
+
+func (k *rateKeeper) Leave(uint64, int, error) {}
+func (k *rateKeeper) Settle(mark uint64, cost, actual int) {
+	(*rateMember)(k).settle(mark, cost, actual)
+}

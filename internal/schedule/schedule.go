@@ -1,0 +1,201 @@
+// Package schedule is the arithmetic of a rate: when may the next entry go? It
+// is pure: instants come in as arguments, in nanoseconds on any monotonic
+// timeline that is not negative, and no clock, lock or goroutine is involved.
+//
+// The algorithm is GCRA, the virtual scheduling form of the leaky bucket
+// (ITU-T I.371, annex A). All that is remembered of the past is the
+// theoretical arrival time, TAT: the instant at which the bucket is full again.
+// An entry of cost c moves it to max(TAT, arrival) + c·interval and is allowed
+// from the instant TAT − burst·interval on.
+//
+// Instants inside are counted in units of 1/n of a nanosecond for a rate of n
+// (reduced) events per span, so that an interval is a whole number of them and
+// nothing is ever rounded. 128 bits hold a hundred years of the finest unit.
+package schedule
+
+import "math"
+
+// never is the instant that does not come.
+const never = math.MaxInt64
+
+// DefaultSlack is the lateness that is made up where nothing else is said, in
+// nanoseconds.
+const DefaultSlack = 10e6
+
+// Schedule is one bucket. It is a plain value; whoever holds it guards it.
+type Schedule struct {
+	ratio
+	burst uint64
+	slack int64 // lateness that may be made up, in nanoseconds
+
+	tat   wide  // when the bucket is full again, in units
+	late  int64 // how late the system granted the last entry, as far as not made up
+	floor int64 // no entry counts as having arrived before: the last change of plan
+	held  int64 // nobody enters before
+}
+
+// ratio is a rate in lowest terms: per units a nanosecond, step units a token.
+// A step of zero means that there is no limit.
+type ratio struct{ per, step uint64 }
+
+func reduce(n, span int64) ratio {
+	if n <= 0 {
+		return ratio{per: 1}
+	}
+	a, b := uint64(n), uint64(span)
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return ratio{per: uint64(n) / a, step: uint64(span) / a}
+}
+
+// New returns a full bucket. n events per span of nanoseconds; n of 0 means no
+// limit. A burst of 0 means 1; a slack of 0 means DefaultSlack, a negative one
+// none.
+func New(n, span int64, burst int, slack int64) Schedule {
+	if burst == 0 {
+		burst = 1
+	}
+	switch {
+	case slack == 0:
+		slack = DefaultSlack
+	case slack < 0:
+		slack = 0
+	}
+	return Schedule{ratio: reduce(n, span), burst: uint64(burst), slack: slack}
+}
+
+// Burst returns the number of tokens that the full bucket holds.
+func (s *Schedule) Burst() int { return int(s.burst) }
+
+// Held returns the instant before which nobody enters.
+func (s *Schedule) Held() int64 { return s.held }
+
+// Full reports whether the bucket is full at now and nothing holds it: a new one
+// would do the same.
+func (s *Schedule) Full(now int64) bool {
+	return s.held <= now && !product(uint64(now), s.per).less(s.tat)
+}
+
+// Arrive returns the instant from which an entry counts that comes at now: now,
+// less what the system's late wake-up of the entry before has cost. A bucket
+// that has been full for longer than the slack lay idle: the lateness before
+// that is of no account.
+func (s *Schedule) Arrive(now int64) int64 {
+	if s.late > 0 && s.tat.plus(product(uint64(s.slack), s.per)).less(product(uint64(now), s.per)) {
+		s.late = 0
+	}
+	return max(now-s.late, s.floor)
+}
+
+// Due returns the first instant at which an entry may go that counts from since
+// on, costs cost, and comes after ahead tokens' worth of others.
+func (s *Schedule) Due(since int64, ahead uint64, cost int) int64 {
+	since = max(since, s.floor)
+	if s.step == 0 {
+		return max(since, s.held)
+	}
+	tat := product(uint64(since), s.per)
+	if tat.less(s.tat) {
+		tat = s.tat
+	}
+	tat = tat.plus(product(uint64(cost), s.step))
+	if ahead > 0 {
+		tat = tat.plus(product(ahead, s.step))
+	}
+	due := tat.minus(product(s.burst, s.step)).ceil(s.per)
+	return max(since, s.held, due)
+}
+
+// Take lets an entry go at now that counts from since on and costs cost. Its Due
+// must have come. Lateness beyond the slack is lost for good here: that is what
+// bounds every window of length w by burst + rate·(w + slack).
+func (s *Schedule) Take(now, since int64, cost int) {
+	since = max(since, s.floor)
+	due := now
+	if now > since {
+		due = s.Due(since, 0, cost)
+	}
+	s.late = min(max(now-due, 0), s.slack)
+	if s.step == 0 {
+		return
+	}
+	base := product(uint64(max(since, now-s.slack)), s.per)
+	if base.less(s.tat) {
+		base = s.tat
+	}
+	s.tat = base.plus(product(uint64(cost), s.step))
+}
+
+// Settle corrects the cost of an entry that has gone by delta tokens. Tokens that
+// come back are there at once; tokens that are missing are a debt.
+func (s *Schedule) Settle(now int64, delta int) {
+	s.floor = max(s.floor, now)
+	if delta < 0 {
+		s.tat = s.tat.minus(product(uint64(-delta), s.step))
+		return
+	}
+	s.fill(now)
+	s.tat = s.tat.plus(product(uint64(delta), s.step))
+}
+
+// SetRate changes the rate at now. The tokens in the bucket stay as many as they
+// are, a fraction of the next one included; a debt is paid at the new rate. The
+// conversion rounds up to one unit of the new rate, at most a nanosecond.
+func (s *Schedule) SetRate(now, n, span int64) {
+	next := reduce(n, span)
+	ref := s.fill(now)
+	full := product(uint64(ref), s.per)
+	debt := s.tat.minus(full)
+	s.tat = product(uint64(ref), next.per)
+	switch {
+	case s.step != 0:
+		tokens, rest := debt.div(s.step)
+		s.tat = s.tat.plus(tokens.times(next.step))
+		part, r := product(rest, next.step).div(s.step)
+		if r != 0 {
+			part = part.plus(wide{0, 1})
+		}
+		s.tat = s.tat.plus(part)
+	case s.held > now:
+		// There was no bucket to be emptied by the hold.
+		s.tat = s.tat.plus(product(s.burst-1, next.step))
+	}
+	s.ratio = next
+}
+
+// SetBurst changes the burst at now. The tokens in the bucket stay as many as
+// they are, as far as they fit.
+func (s *Schedule) SetBurst(now int64, burst int) {
+	s.fill(now)
+	if b := uint64(burst); b >= s.burst {
+		s.tat = s.tat.plus(product(b-s.burst, s.step))
+	} else {
+		s.tat = s.tat.minus(product(s.burst-b, s.step))
+	}
+	s.burst = uint64(burst)
+}
+
+// Hold keeps everyone out before until and leaves one token there for then, so
+// that nobody bursts. It only ever lengthens.
+func (s *Schedule) Hold(until int64) {
+	if until <= s.held {
+		return
+	}
+	s.held, s.floor, s.late = until, max(s.floor, until), 0
+	tat := product(uint64(until), s.per).plus(product(s.burst-1, s.step))
+	if s.tat.less(tat) {
+		s.tat = tat
+	}
+}
+
+// fill brings a TAT of the past up to the instant at which the plan changes, and
+// returns that instant: now, or the end of the hold.
+func (s *Schedule) fill(now int64) int64 {
+	s.floor = max(s.floor, now)
+	ref := max(now, s.held)
+	if full := product(uint64(ref), s.per); s.tat.less(full) {
+		s.tat = full
+	}
+	return ref
+}

@@ -1,0 +1,93 @@
+// Package timing is the only code here that calls a clock. It turns one into
+// int64 nanoseconds of monotonic time, and into alarms.
+package timing
+
+import (
+	"math"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/benbjohnson/clock"
+)
+
+// Never is the instant that does not come.
+const Never = math.MaxInt64
+
+// origin is the instant of epoch on our timeline: far enough from zero that a
+// mock clock, which starts in 1970, is not before it, and far enough from Never
+// for a hundred years of uptime.
+const origin = 1 << 61
+
+// epoch is taken once, with its monotonic reading. All clocks count from it, so
+// that gates made at different times agree on every instant.
+var epoch = time.Now()
+
+// Clock reads instants: nanoseconds of monotonic time that never run backward.
+// Make one with New; do not copy it.
+type Clock struct {
+	ext    clock.Clock  // nil: the real one
+	last   atomic.Int64 // latest instant read from ext, which may be set back
+	base   time.Time    // what the clock showed when this was made
+	baseAt int64        // and the instant that was
+}
+
+// New returns a Clock on c. A nil c is the real clock.
+func New(c clock.Clock) *Clock {
+	k := &Clock{ext: c}
+	if c == nil {
+		k.base = time.Now()
+	} else {
+		k.base = c.Now()
+	}
+	k.baseAt = Later(origin, k.base.Sub(epoch))
+	return k
+}
+
+// Now returns the present instant.
+func (k *Clock) Now() int64 {
+	if k.ext == nil {
+		return origin + int64(time.Since(epoch))
+	}
+	at := Later(origin, k.ext.Since(epoch))
+	for {
+		last := k.last.Load()
+		if at <= last {
+			return last
+		}
+		if k.last.CompareAndSwap(last, at) {
+			return at
+		}
+	}
+}
+
+// At returns the instant of t.
+func (k *Clock) At(t time.Time) int64 { return Later(k.baseAt, t.Sub(k.base)) }
+
+// Time returns what the clock shows at the given instant, unless somebody sets it.
+func (k *Clock) Time(at int64) time.Time { return k.base.Add(time.Duration(at - k.baseAt)) }
+
+// Same reports whether both read the same clock.
+func (k *Clock) Same(o *Clock) bool {
+	if k == o || k.real() && o.real() {
+		return true
+	}
+	return k.ext != nil && o.ext != nil &&
+		reflect.TypeOf(k.ext) == reflect.TypeOf(o.ext) && reflect.TypeOf(k.ext).Comparable() && k.ext == o.ext
+}
+
+var realType = reflect.TypeOf(clock.New())
+
+func (k *Clock) real() bool { return k.ext == nil || reflect.TypeOf(k.ext) == realType }
+
+// Later returns the instant d after at, or Never where that is beyond counting.
+func Later(at int64, d time.Duration) int64 {
+	switch sum := at + int64(d); {
+	case d > 0 && sum < at:
+		return Never
+	case sum < 0:
+		return 0
+	default:
+		return sum
+	}
+}

@@ -1,0 +1,69 @@
+package pace
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/benbjohnson/clock"
+)
+
+// Options are the settings of a [Pacer], of [Throttle] and of the gates that keep a
+// rate. Nil, as well as the zero value, means the defaults.
+type Options struct {
+	// Burst is the number of tokens that idle time may save up. 0 means 1: strict
+	// spacing.
+	Burst int
+
+	// Slack is the lateness that is made up. When the system wakes a caller late, the
+	// schedule stands as it was, up to this much, and the tokens that fell due
+	// meanwhile go out at once. It widens the bound: in any window of length w at most
+	// Burst + rate·(w + Slack) tokens go. 0 means 10 ms. Negative means none: the bound
+	// is then Burst + rate·w, and rates above about 500 a second fall short of what was
+	// asked for.
+	Slack time.Duration
+
+	// Precision says what may be spent on waking up in time.
+	Precision Precision
+
+	// Clock is where the time comes from. Nil means the real clock.
+	Clock clock.Clock
+}
+
+// Precision says how much processor time a wake-up at the exact instant is worth. It
+// never changes the rate that is held, only how evenly the tokens are spaced.
+type Precision int
+
+const (
+	Auto      Precision = iota // exact wake-ups where they are worth it
+	Precise                    // exact wake-ups always
+	Coalesced                  // none: plain timers, up to a millisecond late on an idle Linux system
+)
+
+func (p Precision) String() string {
+	switch p {
+	case Auto:
+		return "Auto"
+	case Precise:
+		return "Precise"
+	case Coalesced:
+		return "Coalesced"
+	}
+	return fmt.Sprintf("Precision(%d)", int(p))
+}
+
+// Check panics, in the name of the function that was called, where a rate or its
+// options break a rule. It is for constructors that take them.
+func (o *Options) Check(name string, r Rate) {
+	if !r.Valid() {
+		panic(name + ": the rate must be valid, got the zero Rate")
+	}
+	if o == nil {
+		return
+	}
+	if o.Burst < 0 {
+		panic(fmt.Sprintf("%s: Burst must not be negative, got %d", name, o.Burst))
+	}
+	if o.Precision < Auto || o.Precision > Coalesced {
+		panic(fmt.Sprintf("%s: Precision must be Auto, Precise or Coalesced, got %d", name, int(o.Precision)))
+	}
+}
