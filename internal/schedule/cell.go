@@ -47,7 +47,11 @@ func (c *Cell) Take(word, now int64, cost int) Verdict {
 		return Taken
 	}
 	at *= c.per
-	tat := max(word, at) + int64(cost)*c.step
+	tat := word
+	if at-c.per >= word {
+		tat = at
+	}
+	tat += int64(cost) * c.step
 	if tat > at+c.room {
 		return Refused
 	}

@@ -10,7 +10,10 @@
 //
 // Instants inside are counted in units of 1/n of a nanosecond for a rate of n
 // (reduced) events per span, so that an interval is a whole number of them and
-// nothing is ever rounded. 128 bits hold a hundred years of the finest unit.
+// nothing is ever rounded. 128 bits hold a hundred years of the finest unit. Clocks,
+// however, show whole nanoseconds: an entry that is due in between goes at the next one,
+// and that is not counted as lateness, because the roundings would add up. So where the
+// TAT lies less than a nanosecond before the arrival, it stands.
 package schedule
 
 import "math"
@@ -95,11 +98,7 @@ func (s *Schedule) Due(since int64, ahead uint64, cost int) int64 {
 	if s.step == 0 {
 		return max(since, s.held)
 	}
-	tat := product(uint64(since), s.per)
-	if tat.less(s.tat) {
-		tat = s.tat
-	}
-	tat = tat.plus(product(uint64(cost), s.step))
+	tat := s.from(since).plus(product(uint64(cost), s.step))
 	if ahead > 0 {
 		tat = tat.plus(product(ahead, s.step))
 	}
@@ -120,11 +119,16 @@ func (s *Schedule) Take(now, since int64, cost int) {
 	if s.step == 0 {
 		return
 	}
-	base := product(uint64(max(since, now-s.slack)), s.per)
-	if base.less(s.tat) {
-		base = s.tat
+	s.tat = s.from(max(since, now-s.slack)).plus(product(uint64(cost), s.step))
+}
+
+// from returns where the schedule goes on for an entry that counts from since on.
+func (s *Schedule) from(since int64) wide {
+	at := product(uint64(since), s.per)
+	if at.less(s.tat.plus(wide{0, s.per})) {
+		return s.tat
 	}
-	s.tat = base.plus(product(uint64(cost), s.step))
+	return at
 }
 
 // Settle corrects the cost of an entry that has gone by delta tokens. Tokens that

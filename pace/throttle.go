@@ -1,0 +1,79 @@
+package pace
+
+import (
+	"context"
+
+	"github.com/escapement-go/escapement/internal/schedule"
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// Throttle returns a channel that gives the values of in, in order, at no more than the
+// given rate. The instant that counts is the one at which a value is received: a reader
+// that was slow does not get the values that piled up in a burst, beyond the Burst of the
+// options.
+//
+// The channel is closed when in is closed and its last value has been received, or when
+// ctx ends; a reader who must tell the two apart looks at ctx. Of the values taken from
+// in, at most one is lost when ctx ends. The goroutine behind it ends with the channel, so
+// read it to the end or end ctx. Throttle panics on a nil ctx, on the zero Rate, on a
+// negative burst and on an unknown precision.
+func Throttle[T any](ctx context.Context, in <-chan T, r Rate, o *Options) <-chan T {
+	if ctx == nil {
+		panic("pace: Throttle: ctx must not be nil")
+	}
+	o.Check("pace: Throttle", r)
+	if o == nil {
+		o = &Options{}
+	}
+	clk := timing.New(o.Clock)
+	state := schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack))
+	out := make(chan T)
+	go throttle(ctx, in, out, clk, &state)
+	return out
+}
+
+func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing.Clock, state *schedule.Schedule) {
+	defer close(out)
+	var s sleeper
+	s.init(clk)
+	defer s.stop()
+	for {
+		var v T
+		var ok bool
+		select {
+		case v, ok = <-in:
+		case <-ctx.Done():
+			return
+		}
+		// A context that is done wins over a value that is there.
+		if !ok || ctx.Err() != nil {
+			return
+		}
+		now := clk.Now()
+		since := state.Arrive(now)
+		due := state.Due(since, 0, 1)
+		for due > now {
+			s.set(now, due)
+			select {
+			case <-s.wake:
+				s.woken()
+			case <-ctx.Done():
+				return
+			}
+			now = clk.Now()
+		}
+		select {
+		case out <- v:
+			state.Take(now, since, 1)
+			continue
+		default:
+		}
+		select {
+		case out <- v:
+			now = clk.Now()
+			state.Take(now, state.Arrive(now), 1)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
