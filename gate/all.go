@@ -90,7 +90,7 @@ func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
 	}
 	j := a.joint(cost)
 	if len(a.inside) > 0 {
-		if err := a.lane.enter(ctx, cost, j.marks); err != nil {
+		if _, err := a.lane.enter(ctx, cost, &j.marks); err != nil {
 			a.joints.Put(j)
 			return Pass{}, err
 		}
@@ -113,7 +113,7 @@ func (a *all) TryEnter(cost int) (Pass, bool) {
 	checkCost("All.TryEnter", cost)
 	j := a.joint(cost)
 	if len(a.inside) > 0 {
-		if !a.lane.tryEnter(cost, j.marks) {
+		if _, ok := a.lane.tryEnter(cost, j.marks); !ok {
 			a.lane.refused.Add(1)
 			a.joints.Put(j)
 			return Pass{}, false

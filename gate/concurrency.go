@@ -53,8 +53,7 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 		return Pass{}, err
 	}
 	if taken, _ := g.pick(cost); !taken {
-		var marks [1]uint64
-		if err := g.n.lane.enter(ctx, cost, marks[:]); err != nil {
+		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
 	}
@@ -66,8 +65,7 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 	checkCost("Concurrency.TryEnter", cost)
 	taken, sure := g.pick(cost)
 	if !taken && !sure {
-		var marks [1]uint64
-		taken = g.n.lane.tryEnter(cost, marks[:])
+		_, taken = g.n.lane.tryEnter(cost, nil)
 	}
 	if !taken {
 		g.n.lane.refused.Add(1)

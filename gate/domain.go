@@ -185,13 +185,13 @@ func (d *domain) process(m member) {
 		}
 		d.sync(m, now)
 		if w.cost > m.limit() {
-			l.fail(d, w, oversize, int64(m.limit()))
+			l.finish(d, w, oversize, int64(m.limit()))
 			continue
 		}
 		due := m.due(now, w.since, w.cost)
 		if due > now {
 			if due >= w.deadline && due != never {
-				l.fail(d, w, hopeless, due-now)
+				l.finish(d, w, hopeless, due-now)
 				continue
 			}
 			if n.alarm != nil {

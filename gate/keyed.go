@@ -65,10 +65,15 @@ type Keyed[K comparable] struct {
 type keyGate[K comparable] struct {
 	key  K
 	gate Gate
-	born uint64       // members made before are shared with others
-	pins atomic.Int64 // callers that are using it now; below zero: it is forgotten
+	born uint64 // members made before are shared with others
+	use
+	last int64 // when somebody last looked and it had been used; guarded by Keyed.mu
+}
+
+// use is the part of a keyGate that those who use it touch.
+type use struct {
+	pins atomic.Int64 // who is using it now; below zero: it is forgotten
 	used atomic.Bool  // since somebody last looked
-	last int64        // when somebody last looked and it had been used; guarded by Keyed.mu
 }
 
 // NewKeyed returns a Keyed whose gates come from the function given. It is called
@@ -244,15 +249,16 @@ func (k *Keyed[K]) forget(i int) {
 	k.line = k.line[:last]
 }
 
-func (e *keyGate[K]) pin() bool {
+// pin keeps the gate from being forgotten, unless it is already.
+func (u *use) pin() bool {
 	for {
-		n := e.pins.Load()
+		n := u.pins.Load()
 		if n < 0 {
 			return false
 		}
-		if e.pins.CompareAndSwap(n, n+1) {
-			if !e.used.Load() {
-				e.used.Store(true)
+		if u.pins.CompareAndSwap(n, n+1) {
+			if !u.used.Load() {
+				u.used.Store(true)
 			}
 			return true
 		}
@@ -263,7 +269,7 @@ func (e *keyGate[K]) pin() bool {
 // what is in use stays pinned until the pass is left.
 func (e *keyGate[K]) release(p Pass, cost int) Pass {
 	if !e.knows() {
-		return NewPass(&pinned{p, &e.pins}, 0, cost)
+		return NewPass(&pinned{p, &e.use}, 0, cost)
 	}
 	e.pins.Add(-1)
 	return p
@@ -316,12 +322,13 @@ func (e *keyGate[K]) idle() bool {
 // pinned is a pass that keeps its key from being forgotten.
 type pinned struct {
 	Pass
-	pins *atomic.Int64
+	use *use
 }
 
 func (p *pinned) Leave(_ uint64, _ int, err error) {
 	p.Pass.Leave(err)
-	p.pins.Add(-1)
+	p.use.used.Store(true)
+	p.use.pins.Add(-1)
 }
 
 func (p *pinned) Settle(_ uint64, _, actual int) { p.Pass.Settle(actual) }

@@ -29,10 +29,12 @@ type lane struct {
 	head    *waiter
 	tail    *waiter
 	count   int
-	costs   uint64 // of all who wait; saturates
-	bounces int    // of the head
-	insists bool   // the head does
-	pool    sync.Pool
+	costs   uint64    // of all who wait; saturates
+	bounces int       // of the head
+	insists bool      // the head does
+	pool    sync.Pool // of waiters that were in use
+	fresh   []waiter  // that never were
+	block   int       // how many were made at once the last time
 
 	granted, refused, abandoned atomic.Uint64
 }
@@ -48,13 +50,12 @@ type place struct {
 type waiter struct {
 	next, prev *waiter
 	ready      chan struct{} // of capacity 1: sent to, under the lock, when fate is known
-	marks      []uint64      // what the members returned from take
+	marks      *[]uint64     // what the members return from take; nil: there is one, see info
 	seq        uint64        // order of arrival
 	since      int64         // from when it counts
 	deadline   int64         // of its context
 	cost       int
-	info       int64 // hopeless: the wait; oversize: the limit
-	own        [1]uint64
+	info       int64 // granted: the mark of a single member; hopeless: the wait; oversize: the limit
 	fate       fate
 }
 
@@ -86,15 +87,21 @@ func (l *lane) now() int64 {
 	return l.clk.Now()
 }
 
-// enter waits until the entry has been admitted by all members and fills in their marks.
-// The context is known to have been alive just now.
-func (l *lane) enter(ctx context.Context, cost int, marks []uint64) error {
+// enter waits until the entry has been admitted by all members, and fills in their marks;
+// that of a single one it returns, and marks is nil. The context is known to have been
+// alive just now.
+func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, error) {
+	var own [1]uint64
+	at := own[:]
+	if marks != nil {
+		at = *marks
+	}
 	d := l.lock()
 	now := l.now()
-	blocked, err := l.admit(d, now, cost, marks)
+	blocked, err := l.admit(d, now, cost, at)
 	if blocked == nil {
 		d.unlock()
-		return err
+		return at[0], err
 	}
 	deadline := int64(never)
 	if t, ok := ctx.Deadline(); ok && l.clk != nil {
@@ -102,13 +109,11 @@ func (l *lane) enter(ctx context.Context, cost int, marks []uint64) error {
 		if plan := l.plan(now, l.costs, cost); plan >= deadline {
 			d.unlock()
 			l.refused.Add(1)
-			return &DeadlineError{Wait: time.Duration(plan - now)}
+			return 0, &DeadlineError{Wait: time.Duration(plan - now)}
 		}
 	}
 	w := l.push(d, now, cost, deadline)
-	if len(marks) > 1 {
-		w.marks = marks
-	}
+	w.marks = marks
 	if l.head == w {
 		l.park(d, blocked)
 	}
@@ -124,37 +129,44 @@ func (l *lane) enter(ctx context.Context, cost int, marks []uint64) error {
 			d.unlock()
 			l.put(w)
 			l.abandoned.Add(1)
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
 		d.unlock()
 		<-w.ready
 	}
 	fate, info := w.fate, w.info
-	copy(marks, w.marks)
 	l.put(w)
 	switch fate {
 	case hopeless:
 		l.refused.Add(1)
-		return &DeadlineError{Wait: time.Duration(info)}
+		return 0, &DeadlineError{Wait: time.Duration(info)}
 	case oversize:
 		l.refused.Add(1)
-		return &CapacityError{Cost: cost, Capacity: int(info)}
+		return 0, &CapacityError{Cost: cost, Capacity: int(info)}
+	}
+	if marks == nil {
+		own[0] = uint64(info)
 	}
 	if err := ended(ctx); err != nil {
 		// It ended before the grant was seen: as if nobody had come.
-		l.undo(marks, cost)
+		l.undo(at, cost)
 		l.abandoned.Add(1)
-		return err
+		return 0, err
 	}
-	return nil
+	return at[0], nil
 }
 
 // tryEnter is enter without waiting.
-func (l *lane) tryEnter(cost int, marks []uint64) bool {
+func (l *lane) tryEnter(cost int, marks []uint64) (uint64, bool) {
+	var own [1]uint64
+	at := marks
+	if at == nil {
+		at = own[:]
+	}
 	d := l.lock()
-	blocked, err := l.admit(d, l.now(), cost, marks)
+	blocked, err := l.admit(d, l.now(), cost, at)
 	d.unlock()
-	return blocked == nil && err == nil
+	return at[0], blocked == nil && err == nil
 }
 
 // admit lets a newcomer through, if that is possible at now. If not, it returns a place
@@ -222,18 +234,20 @@ func (l *lane) blocker(d *domain, p *place, now int64) *place {
 // grant lets the head through at now.
 func (l *lane) grant(d *domain, now int64) {
 	w := l.head
+	var mark uint64
 	for i := range l.places {
 		m := l.places[i].m
-		w.marks[i] = m.take(now, w.since, w.cost)
+		mark = m.take(now, w.since, w.cost)
+		if w.marks != nil {
+			(*w.marks)[i] = mark
+		}
 		m.node().granted.Add(1)
 	}
 	l.granted.Add(1)
-	l.finish(d, w, granted, 0)
+	l.finish(d, w, granted, int64(mark))
 }
 
-// fail sends w away.
-func (l *lane) fail(d *domain, w *waiter, why fate, info int64) { l.finish(d, w, why, info) }
-
+// finish takes w out of the lane and tells it its fate.
 func (l *lane) finish(d *domain, w *waiter, why fate, info int64) {
 	l.drop(d, w)
 	w.fate, w.info = why, info
@@ -258,9 +272,9 @@ func (l *lane) review(d *domain, now int64) {
 		}
 		switch {
 		case int64(w.cost) > small:
-			l.fail(d, w, oversize, small)
+			l.finish(d, w, oversize, small)
 		case plan >= w.deadline:
-			l.fail(d, w, hopeless, plan-now)
+			l.finish(d, w, hopeless, plan-now)
 		default:
 			ahead = add(ahead, w.cost)
 		}
@@ -281,12 +295,9 @@ func (l *lane) undo(marks []uint64, cost int) {
 
 // push adds an entry to the end of the lane.
 func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
-	w, _ := l.pool.Get().(*waiter)
-	if w == nil {
-		w = &waiter{ready: make(chan struct{}, 1)}
-	}
+	w := l.get()
 	d.seq++
-	w.seq, w.since, w.deadline, w.cost, w.fate, w.marks = d.seq, now, deadline, cost, queued, w.own[:]
+	w.seq, w.since, w.deadline, w.cost, w.fate = d.seq, now, deadline, cost, queued
 	if w.prev = l.tail; w.prev != nil {
 		w.prev.next = w
 	} else {
@@ -295,6 +306,23 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 	l.tail = w
 	l.count++
 	l.costs = add(l.costs, cost)
+	return w
+}
+
+// get returns a waiter that is not in use. Those of a busy gate are made several at a
+// time, so that one more costs one allocation, its channel, and one that was used before
+// costs none. They are kept for each gate, not for all: a gate that belongs to a
+// testing/synctest bubble has channels that do, too.
+func (l *lane) get() *waiter {
+	w, _ := l.pool.Get().(*waiter)
+	if w == nil {
+		if len(l.fresh) == 0 {
+			l.block = min(2*l.block+1, 25) // 25 of them fill 2 KiB
+			l.fresh = make([]waiter, l.block)
+		}
+		w, l.fresh = &l.fresh[0], l.fresh[1:]
+		w.ready = make(chan struct{}, 1)
+	}
 	return w
 }
 

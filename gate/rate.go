@@ -63,8 +63,7 @@ func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 		return Pass{}, err
 	}
 	if g.pick(cost) != schedule.Taken {
-		var marks [1]uint64
-		if err := g.n.lane.enter(ctx, cost, marks[:]); err != nil {
+		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
 	}
@@ -78,8 +77,7 @@ func (g *Rate) TryEnter(cost int) (Pass, bool) {
 	case schedule.Taken:
 		return Pass{(*rateKeeper)(g), 0, cost}, true
 	case schedule.Closed:
-		var marks [1]uint64
-		if g.n.lane.tryEnter(cost, marks[:]) {
+		if _, ok := g.n.lane.tryEnter(cost, nil); ok {
 			return Pass{(*rateKeeper)(g), 0, cost}, true
 		}
 	}

@@ -72,22 +72,22 @@ func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, err
 	}
-	var marks [1]uint64
-	if err := g.n.lane.enter(ctx, cost, marks[:]); err != nil {
+	mark, err := g.n.lane.enter(ctx, cost, nil)
+	if err != nil {
 		return Pass{}, err
 	}
-	return Pass{(*windowKeeper)(g), marks[0], cost}, nil
+	return Pass{(*windowKeeper)(g), mark, cost}, nil
 }
 
 // TryEnter is described at [Gate].
 func (g *Window) TryEnter(cost int) (Pass, bool) {
 	checkCost("Window.TryEnter", cost)
-	var marks [1]uint64
-	if !g.n.lane.tryEnter(cost, marks[:]) {
+	mark, ok := g.n.lane.tryEnter(cost, nil)
+	if !ok {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
-	return Pass{(*windowKeeper)(g), marks[0], cost}, true
+	return Pass{(*windowKeeper)(g), mark, cost}, true
 }
 
 // Hold keeps everyone out, whoever waits and whoever comes, until d from now. Then as

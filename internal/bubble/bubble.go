@@ -3,6 +3,7 @@
 package bubble
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,3 +82,11 @@ func (b *B) AdvanceTo(old time.Duration) { b.Advance(old - b.Now()) }
 
 // Settle lets everybody else run until they have come to rest, without any time passing.
 func (b *B) Settle() { synctest.Wait() }
+
+// WithTimeout returns a context that ends after d on the bubble's clock.
+func (b *B) WithTimeout(d time.Duration) (context.Context, context.CancelFunc) {
+	if b.mock == nil {
+		return context.WithTimeout(context.Background(), d)
+	}
+	return b.mock.WithTimeout(context.Background(), d)
+}

@@ -1,0 +1,411 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+func ExampleDo() {
+	g := gate.NewConcurrency(2)
+	err := gate.Do(context.Background(), g, 1, func(context.Context) error {
+		fmt.Println("in use:", g.Stats().InUse)
+		return errors.New("the work's own error")
+	})
+	fmt.Println(err)
+	fmt.Println("in use:", g.Stats().InUse)
+	// Output:
+	// in use: 1
+	// the work's own error
+	// in use: 0
+}
+
+func ExampleRate() {
+	g := gate.NewRate(pace.PerSecond(100), nil)
+	began := time.Now()
+	for range 4 {
+		if err := g.Wait(context.Background()); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(time.Since(began) >= 30*time.Millisecond)
+	// Output: true
+}
+
+func ExampleNewRate() {
+	// 5 per 10 seconds, all 5 of them at once if need be.
+	g := gate.NewRate(pace.Per(5, 10*time.Second), &gate.RateOptions{Burst: 5})
+	n := 0
+	for g.Allow() {
+		n++
+	}
+	fmt.Println(n)
+	// Output: 5
+}
+
+func ExampleRate_Enter() {
+	g := gate.NewRate(pace.PerHour(10), &gate.RateOptions{Burst: 10})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	_, err := g.Enter(ctx, 8)
+	fmt.Println(err)
+	_, err = g.Enter(ctx, 4) // 2 are there, the other 2 take 12 minutes
+	var late *gate.DeadlineError
+	fmt.Println(errors.As(err, &late), errors.Is(err, context.DeadlineExceeded), late.Wait.Round(time.Minute))
+	_, err = g.Enter(ctx, 11)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// true true 12m0s
+	// gate: cost must be at most the capacity of 10, got 11
+}
+
+func ExampleRate_TryEnter() {
+	g := gate.NewRate(pace.PerHour(10), &gate.RateOptions{Burst: 10})
+	_, ok := g.TryEnter(8)
+	fmt.Println(ok)
+	_, ok = g.TryEnter(3)
+	fmt.Println(ok)
+	// Output:
+	// true
+	// false
+}
+
+func ExampleRate_Wait() {
+	g := gate.NewRate(pace.PerSecond(1000), nil)
+	fmt.Println(g.Wait(context.Background()))
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("closing time"))
+	fmt.Println(g.Wait(ctx))
+	// Output:
+	// <nil>
+	// closing time
+}
+
+func ExampleRate_Allow() {
+	g := gate.NewRate(pace.PerHour(1), nil)
+	fmt.Println(g.Allow(), g.Allow())
+	// Output: true false
+}
+
+func ExampleRate_SetRate() {
+	g := gate.NewRate(pace.PerHour(1), nil)
+	g.Allow()
+	go func() {
+		for g.Stats().Waiting == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		g.SetRate(pace.PerSecond(1000)) // who waits need not wait for an hour
+	}()
+	fmt.Println(g.Wait(context.Background()))
+	// Output: <nil>
+}
+
+func ExampleRate_SetBurst() {
+	g := gate.NewRate(pace.PerHour(1), nil)
+	g.SetBurst(3) // a larger bucket fills up by time alone
+	fmt.Println(g.Allow(), g.Allow())
+	_, err := g.Enter(context.Background(), 4)
+	fmt.Println(err)
+	// Output:
+	// true false
+	// gate: cost must be at most the capacity of 3, got 4
+}
+
+func ExampleRate_Hold() {
+	g := gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Burst: 100})
+	g.Hold(time.Hour) // the far side said: Retry-After: 3600
+	fmt.Println(g.Allow(), g.Stats().HeldFor.Round(time.Minute))
+	// Output: false 1h0m0s
+}
+
+func ExampleRate_Stats() {
+	g := gate.NewRate(pace.PerMinute(1), nil)
+	g.Allow()
+	g.Allow()
+	s := g.Stats()
+	fmt.Println(s.Granted, s.Refused, s.NextDue.Round(time.Second))
+	// Output: 1 1 1m0s
+}
+
+func ExamplePass_Settle() {
+	// 1,000 tokens a minute. What a call costs is known when it is over.
+	g := gate.NewWindow(1000, time.Minute, nil)
+	p, _ := g.TryEnter(900)
+	_, ok := g.TryEnter(200)
+	fmt.Println(ok)
+
+	p.Settle(150)
+	p.Leave(nil)
+	_, ok = g.TryEnter(200)
+	fmt.Println(ok, g.Stats().InUse)
+	// Output:
+	// false
+	// true 350
+}
+
+func ExamplePass_Leave() {
+	g := gate.NewConcurrency(1)
+	p, _ := g.TryEnter(1)
+	_, ok := g.TryEnter(1)
+	fmt.Println(ok)
+	p.Leave(nil)
+	_, ok = g.TryEnter(1)
+	fmt.Println(ok)
+	// Output:
+	// false
+	// true
+}
+
+func ExampleNewPass() {
+	fmt.Println(gate.NewPass(nil, 0, 1) == gate.Pass{})
+	p := gate.NewPass(printer{}, 7, 2)
+	p.Settle(1)
+	p.Leave(nil)
+	// Output:
+	// false
+	// 7: 1 instead of 2
+	// 7: left
+}
+
+// printer is the keeper of a gate that somebody else wrote.
+type printer struct{}
+
+func (printer) Leave(id uint64, cost int, err error) { fmt.Printf("%d: left\n", id) }
+func (printer) Settle(id uint64, cost, actual int) {
+	fmt.Printf("%d: %d instead of %d\n", id, actual, cost)
+}
+
+func ExampleNewWindow() {
+	// An API that counts 3 requests in any 10 seconds. What leaves evenly arrives
+	// unevenly: 50 ms of guard.
+	g := gate.NewWindow(3, 10*time.Second, &gate.WindowOptions{Guard: 50 * time.Millisecond})
+	for range 3 {
+		_, ok := g.TryEnter(1)
+		fmt.Print(ok, " ")
+	}
+	_, ok := g.TryEnter(1)
+	fmt.Println(ok, g.Stats().NextDue > 10*time.Second)
+	// Output: true true true false true
+}
+
+func ExampleWindow_Enter() {
+	g := gate.NewWindow(2, 20*time.Millisecond, nil)
+	began := time.Now()
+	for range 3 {
+		if _, err := g.Enter(context.Background(), 1); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(time.Since(began) >= 20*time.Millisecond)
+	// Output: true
+}
+
+func ExampleWindow_TryEnter() {
+	g := gate.NewWindow(2, time.Hour, nil)
+	_, ok := g.TryEnter(2)
+	fmt.Println(ok)
+	_, ok = g.TryEnter(1)
+	fmt.Println(ok)
+	// Output:
+	// true
+	// false
+}
+
+func ExampleWindow_Hold() {
+	g := gate.NewWindow(100, time.Second, nil)
+	g.Hold(time.Minute)
+	_, ok := g.TryEnter(1)
+	fmt.Println(ok)
+	// Output: false
+}
+
+func ExampleWindow_Stats() {
+	g := gate.NewWindow(100, time.Hour, nil)
+	g.TryEnter(30)
+	fmt.Println(g.Stats().InUse)
+	// Output: 30
+}
+
+func ExampleNewConcurrency() {
+	g := gate.NewConcurrency(40)
+	for range 3 {
+		go gate.Do(context.Background(), g, 1, func(context.Context) error {
+			// at most 40 of these at once
+			return nil
+		})
+	}
+}
+
+func ExampleConcurrency_Enter() {
+	g := gate.NewConcurrency(10) // say, 10 GiB of memory
+	p, err := g.Enter(context.Background(), 4)
+	fmt.Println(err, g.Stats().InUse)
+	p.Leave(nil)
+	_, err = g.Enter(context.Background(), 12)
+	fmt.Println(err)
+	// Output:
+	// <nil> 4
+	// gate: cost must be at most the capacity of 10, got 12
+}
+
+func ExampleConcurrency_TryEnter() {
+	g := gate.NewConcurrency(1)
+	p, ok := g.TryEnter(1)
+	fmt.Println(ok)
+	_, again := g.TryEnter(1)
+	fmt.Println(again)
+	p.Leave(nil)
+	// Output:
+	// true
+	// false
+}
+
+func ExampleConcurrency_SetLimit() {
+	g := gate.NewConcurrency(3)
+	p, _ := g.TryEnter(2)
+	g.SetLimit(1) // one too many are in now: nobody enters until both have left
+	_, ok := g.TryEnter(1)
+	fmt.Println(ok)
+	p.Leave(nil)
+	_, ok = g.TryEnter(1)
+	fmt.Println(ok)
+	// Output:
+	// false
+	// true
+}
+
+func ExampleConcurrency_Stats() {
+	g := gate.NewConcurrency(3)
+	g.TryEnter(2)
+	s := g.Stats()
+	fmt.Println(s.Granted, s.InUse, s.Waiting)
+	// Output: 1 2 0
+}
+
+func ExampleAll() {
+	calls := gate.NewConcurrency(40)
+	minute := gate.NewWindow(1, time.Minute, nil)
+	g := gate.All(calls, minute)
+
+	_, ok := g.TryEnter(1)
+	fmt.Println(ok, calls.Stats().InUse)
+	_, ok = g.TryEnter(1) // the window refuses, so no slot is taken
+	fmt.Println(ok, calls.Stats().InUse)
+	// Output:
+	// true 1
+	// false 1
+}
+
+func ExampleNewKeyed() {
+	// 100 calls in flight in all, 2 for each host.
+	global := gate.NewConcurrency(100)
+	hosts := gate.NewKeyed(func(host string) gate.Gate {
+		return gate.All(global, gate.NewConcurrency(2))
+	}, nil)
+
+	for _, host := range []string{"a", "a", "a", "b"} {
+		_, ok := hosts.TryEnter(host, 1)
+		fmt.Println(host, ok)
+	}
+	fmt.Println(global.Stats().InUse, "in flight")
+	// Output:
+	// a true
+	// a true
+	// a false
+	// b true
+	// 3 in flight
+}
+
+func ExampleKeyed_Enter() {
+	k := gate.NewKeyed(func(string) gate.Gate { return gate.NewConcurrency(1) }, nil)
+	p, err := k.Enter(context.Background(), "customer", 1)
+	fmt.Println(err)
+	p.Leave(nil)
+	// Output: <nil>
+}
+
+func ExampleKeyed_TryEnter() {
+	k := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(1) }, &gate.KeyedOptions{MaxKeys: 1})
+	p, ok := k.TryEnter(1, 1)
+	fmt.Println(ok)
+	_, err := k.Enter(context.Background(), 2, 1) // the slot of key 1 is in use
+	fmt.Println(err)
+	p.Leave(nil)
+	_, ok = k.TryEnter(2, 1)
+	fmt.Println(ok, k.Len())
+	// Output:
+	// true
+	// gate: Keyed: there is no room for another key, all of 1 are in use
+	// true 1
+}
+
+func ExampleKeyed_For() {
+	k := gate.NewKeyed(func(string) gate.Gate { return gate.NewRate(pace.PerSecond(1000), nil) }, nil)
+	err := gate.Do(context.Background(), k.For("example.org"), 1, func(context.Context) error {
+		fmt.Println("called")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// called
+	// <nil>
+}
+
+func ExampleKeyed_Len() {
+	k := gate.NewKeyed(func(int) gate.Gate { return gate.NewRate(pace.PerHour(1), nil) }, nil)
+	for key := range 3 {
+		k.TryEnter(key, 1)
+	}
+	fmt.Println(k.Len())
+	// Output: 3
+}
+
+func ExampleKeyed_Stats() {
+	k := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(5) }, nil)
+	k.TryEnter(1, 2)
+	k.TryEnter(2, 3)
+	fmt.Println(k.Stats().InUse)
+	// Output: 5
+}
+
+// spin is a limiter from elsewhere.
+type spin struct{ n int }
+
+func (s *spin) Wait(ctx context.Context) error {
+	s.n++
+	return ctx.Err()
+}
+
+func ExampleOf() {
+	limiter := &spin{}
+	g := gate.All(gate.NewConcurrency(2), gate.Of(limiter))
+	p, err := g.Enter(context.Background(), 1)
+	fmt.Println(err, limiter.n)
+	p.Leave(nil)
+	// Output: <nil> 1
+}
+
+func ExampleStatsOf() {
+	g := gate.All(gate.NewConcurrency(2), gate.NewConcurrency(3))
+	g.TryEnter(2)
+	s, ok := gate.StatsOf(g)
+	fmt.Println(ok, s.Granted, s.InUse)
+	// Output: true 1 2
+}
+
+func ExampleThrottled() {
+	err := gate.Throttled(2*time.Second, errors.New("429 Too Many Requests"))
+	fmt.Println(err)
+	var t *gate.ThrottledError
+	fmt.Println(errors.As(fmt.Errorf("call: %w", err), &t), t.After)
+	// Output:
+	// throttled for 2s: 429 Too Many Requests
+	// true 2s
+}

@@ -1,0 +1,132 @@
+package gate_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// Wrong use panics with the package, the function, the rule and the value, and changes
+// nothing.
+func TestMisuse(t *testing.T) {
+	ctx := context.Background()
+	r := gate.NewRate(pace.PerHour(1), nil)
+	w := gate.NewWindow(1, time.Hour, nil)
+	c := gate.NewConcurrency(1)
+	a := gate.All(gate.NewConcurrency(1), gate.NewConcurrency(1))
+	k := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(1) }, nil)
+	o := gate.Of(&spin{})
+	for _, c := range []struct {
+		want string
+		f    func()
+	}{
+		{"gate: NewRate: the rate must be valid, got the zero Rate", func() { gate.NewRate(pace.Rate{}, nil) }},
+		{"gate: NewRate: Burst must not be negative, got -3", func() { gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: -3}) }},
+		{"gate: Rate.SetRate: the rate must be valid, got the zero Rate", func() { r.SetRate(pace.Rate{}) }},
+		{"gate: Rate.SetBurst: n must be at least 1, got 0", func() { r.SetBurst(0) }},
+		{"gate: Rate.Enter: cost must be at least 1, got 0", func() { r.Enter(ctx, 0) }},
+		{"gate: Rate.TryEnter: cost must be at least 1, got -1", func() { r.TryEnter(-1) }},
+		{"gate: Rate.Enter: ctx must not be nil", func() { r.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: Rate.Enter: ctx must not be nil", func() { r.Wait(nil) }},     //nolint:staticcheck
+		{"gate: NewWindow: n must be at least 1, got 0", func() { gate.NewWindow(0, time.Second, nil) }},
+		{"gate: NewWindow: span must be positive, got 0s", func() { gate.NewWindow(1, 0, nil) }},
+		{"gate: NewWindow: Guard must not be negative, got -1ns", func() { gate.NewWindow(1, 1, &gate.WindowOptions{Guard: -1}) }},
+		{"gate: Window.Enter: cost must be at least 1, got 0", func() { w.Enter(ctx, 0) }},
+		{"gate: Window.TryEnter: cost must be at least 1, got 0", func() { w.TryEnter(0) }},
+		{"gate: Window.Enter: ctx must not be nil", func() { w.Enter(nil, 1) }}, //nolint:staticcheck
+		{fmt.Sprintf("gate: NewConcurrency: n must be at least 1 and at most %d, got 0", math.MaxInt64>>2), func() { gate.NewConcurrency(0) }},
+		{fmt.Sprintf("gate: Concurrency.SetLimit: n must be at least 1 and at most %d, got 0", math.MaxInt64>>2), func() { c.SetLimit(0) }},
+		{"gate: Concurrency.Enter: cost must be at least 1, got 0", func() { c.Enter(ctx, 0) }},
+		{"gate: Concurrency.TryEnter: cost must be at least 1, got 0", func() { c.TryEnter(0) }},
+		{"gate: Concurrency.Enter: ctx must not be nil", func() { c.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: All: a gate must not be nil, got nil for gate 2 of 2", func() { gate.All(c, nil) }},
+		{"gate: All.Enter: cost must be at least 1, got 0", func() { a.Enter(ctx, 0) }},
+		{"gate: All.TryEnter: cost must be at least 1, got 0", func() { a.TryEnter(0) }},
+		{"gate: All.Enter: ctx must not be nil", func() { a.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: NewKeyed: the function must not be nil, got nil", func() { gate.NewKeyed[int](nil, nil) }},
+		{"gate: NewKeyed: MaxKeys must not be negative, got -1", func() {
+			gate.NewKeyed(func(int) gate.Gate { return c }, &gate.KeyedOptions{MaxKeys: -1})
+		}},
+		{"gate: NewKeyed: Idle must not be negative, got -1ns", func() {
+			gate.NewKeyed(func(int) gate.Gate { return c }, &gate.KeyedOptions{Idle: -1})
+		}},
+		{"gate: Keyed: the function must return a gate, got nil for key 7", func() {
+			gate.NewKeyed(func(int) gate.Gate { return nil }, nil).TryEnter(7, 1)
+		}},
+		{"gate: Keyed.Enter: cost must be at least 1, got 0", func() { k.Enter(ctx, 1, 0) }},
+		{"gate: Keyed.TryEnter: cost must be at least 1, got 0", func() { k.TryEnter(1, 0) }},
+		{"gate: Keyed.Enter: ctx must not be nil", func() { k.Enter(nil, 1, 1) }}, //nolint:staticcheck
+		{"gate: Of: the limiter must not be nil, got nil", func() { gate.Of(nil) }},
+		{"gate: Of.Enter: cost must be at least 1, got 0", func() { o.Enter(ctx, 0) }},
+		{"gate: Of.TryEnter: cost must be at least 1, got 0", func() { o.TryEnter(0) }},
+		{"gate: Of.Enter: ctx must not be nil", func() { o.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: Pass.Settle: actual must not be negative, got -1", func() { gate.Pass{}.Settle(-1) }},
+	} {
+		if got := panics(c.f); got != c.want {
+			t.Errorf("panic %q, want %q", got, c.want)
+		}
+	}
+	// Nothing was taken.
+	for _, g := range []gate.Gate{r, w, c, a, k.For(1)} {
+		if _, ok := g.TryEnter(1); !ok {
+			t.Errorf("%T: refused after misuse", g)
+		}
+	}
+}
+
+func panics(f func()) (msg string) {
+	defer func() {
+		if v := recover(); v != nil {
+			msg = fmt.Sprint(v)
+		}
+	}()
+	f()
+	return ""
+}
+
+// A second Leave would free a slot that is not there: it is found out, also when the slot
+// has been given to somebody else meanwhile.
+func TestLeaveTwice(t *testing.T) {
+	for name, g := range map[string]gate.Gate{
+		"Concurrency": gate.NewConcurrency(2),
+		"All":         gate.All(gate.NewConcurrency(2), gate.NewConcurrency(3)),
+		"Keyed":       gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(2) }, nil).For(1),
+	} {
+		p, _ := g.TryEnter(1)
+		p.Leave(nil)
+		if got := panics(func() { p.Leave(nil) }); got != "gate: Pass.Leave: must be called once, got a second call" {
+			t.Errorf("%s: second Leave: %q", name, got)
+		}
+		q, _ := g.TryEnter(2)
+		if got := panics(func() { p.Leave(nil) }); got == "" {
+			t.Errorf("%s: a pass that was left freed somebody else's slot", name)
+		}
+		if got := panics(func() { p.Settle(5) }); got != "gate: Pass.Settle: must be called before Leave, got a call after it" {
+			t.Errorf("%s: Settle after Leave: %q", name, got)
+		}
+		if _, ok := g.TryEnter(1); ok {
+			t.Errorf("%s: a third slot of two", name)
+		}
+		q.Leave(nil)
+	}
+}
+
+// The zero Pass, and passes of gates that only count time, take any number of Leaves.
+func TestLeaveOfNothing(t *testing.T) {
+	var zero gate.Pass
+	zero.Leave(nil)
+	zero.Settle(3)
+	zero.Leave(nil)
+	g := gate.NewRate(pace.PerHour(1), nil)
+	p, _ := g.TryEnter(1)
+	p.Leave(nil)
+	p.Leave(nil)
+	if g.Allow() {
+		t.Error("leaving twice gave a token back")
+	}
+}

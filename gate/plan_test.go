@@ -1,0 +1,433 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/bubble"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// queue has n entries wait at g, in order, and returns what became of them as it happens:
+// "name: instant" or "name: error at instant".
+type queue struct {
+	b   *bubble.B
+	got chan string
+}
+
+func newQueue(b *bubble.B) *queue { return &queue{b, make(chan string, 1000)} }
+
+func (q *queue) enter(ctx context.Context, g gate.Gate, name string, cost int) {
+	go func() {
+		_, err := g.Enter(ctx, cost)
+		at := q.b.Now()
+		if err != nil {
+			q.got <- fmt.Sprintf("%s: %v at %v", name, err, at)
+		} else {
+			q.got <- fmt.Sprintf("%s: %v", name, at)
+		}
+	}()
+	q.b.Settle()
+}
+
+func (q *queue) want(want ...string) {
+	q.b.Helper()
+	var got []string
+	for len(q.got) > 0 {
+		got = append(got, <-q.got)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		q.b.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
+
+// A cancelled entry costs nothing and everyone behind it moves up, wherever it stood.
+func TestCancelled(t *testing.T) {
+	for _, which := range []int{0, 2, 4} {
+		bubble.Both(t, func(b *bubble.B) {
+			g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
+			g.Allow()
+			q := newQueue(b)
+			ctx, cancel := context.WithCancelCause(context.Background())
+			var want []string
+			at := 0
+			for i := range 5 {
+				if i == which {
+					q.enter(ctx, g, "given up", 1)
+					continue
+				}
+				at++
+				q.enter(context.Background(), g, fmt.Sprint(i), 1)
+				want = append(want, fmt.Sprintf("%d: %v", i, time.Duration(at)*time.Second))
+			}
+			b.Advance(500 * ms)
+			cancel(errors.New("no longer needed"))
+			b.Advance(time.Minute)
+			q.want(append(want, "given up: no longer needed at 500ms")...)
+		})
+	}
+}
+
+// In the instant of its grant a context that is done wins, and the token is there for the
+// next.
+func TestCancelledInTheInstantOfTheGrant(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewConcurrency(1)
+		p, _ := g.TryEnter(1)
+		q := newQueue(b)
+		ctx, cancel := context.WithCancel(context.Background())
+		q.enter(ctx, g, "cancelled", 1)
+		q.enter(context.Background(), g, "next", 1)
+		cancel()
+		p.Leave(nil)
+		b.Settle()
+		q.want("cancelled: context canceled at 0s", "next: 0s")
+		if s := g.Stats(); s.InUse != 1 || s.Granted != 2 || s.Abandoned != 1 {
+			b.Errorf("stats %+v", s)
+		}
+	})
+}
+
+func TestDoneContextWins(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("closing time")
+	cancel(cause)
+	for name, g := range gates() {
+		if _, err := g.Enter(ctx, 1); err != cause {
+			t.Errorf("%s: %v, want the cause", name, err)
+		}
+		if s, ok := gate.StatsOf(g); ok && (s.Granted != 0 || s.InUse != 0 || s.Abandoned != 1) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// 40 queued, the rate cut tenfold at 50 ms: nobody leaves on the old plan.
+func TestSetRateReplans(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Clock: b.Clock()})
+		q := newQueue(b)
+		var want []string
+		for i := range 41 {
+			q.enter(context.Background(), g, fmt.Sprint(i), 1)
+			at := time.Duration(i) * 10 * ms
+			if i > 5 {
+				at = 50*ms + time.Duration(i-5)*100*ms
+			}
+			want = append(want, fmt.Sprintf("%d: %v", i, at))
+		}
+		b.Advance(50 * ms)
+		g.SetRate(pace.PerSecond(10))
+		b.Advance(time.Minute)
+		q.want(want...)
+	})
+}
+
+func TestSetBurstReplans(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 4, Clock: b.Clock()})
+		g.TryEnter(4)
+		q := newQueue(b)
+		q.enter(context.Background(), g, "heavy", 4)
+		q.enter(context.Background(), g, "light", 1)
+		b.Advance(500 * ms)
+		g.SetBurst(2)
+		b.Settle()
+		q.want("heavy: gate: cost must be at most the capacity of 2, got 4 at 500ms")
+		b.Advance(time.Minute)
+		q.want("light: 1s")
+	})
+}
+
+func TestHold(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Burst: 5, Clock: b.Clock()})
+		q := newQueue(b)
+		g.Hold(2 * time.Second)
+		g.Hold(time.Second)
+		g.Hold(0)
+		g.Hold(-time.Second)
+		for i := range 4 {
+			q.enter(context.Background(), g, fmt.Sprint(i), 1)
+		}
+		if g.Allow() {
+			b.Error("let in during a hold")
+		}
+		b.Advance(time.Second)
+		g.Hold(4 * time.Second)
+		b.Advance(time.Minute)
+		q.want("0: 5s", "1: 5.1s", "2: 5.2s", "3: 5.3s")
+	})
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewWindow(2, time.Second, &gate.WindowOptions{Clock: b.Clock()})
+		q := newQueue(b)
+		g.Hold(time.Minute)
+		for i := range 4 {
+			q.enter(context.Background(), g, fmt.Sprint(i), 1)
+		}
+		b.Advance(time.Hour)
+		q.want("0: 1m0s", "1: 1m0s", "2: 1m1s", "3: 1m1s")
+	})
+}
+
+// A hold does not stretch or shrink when the rate changes, and the bucket of an unlimited
+// gate is empty after it, too.
+func TestHoldAndSetRate(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewRate(pace.Unlimited(), &gate.RateOptions{Burst: 3, Clock: b.Clock()})
+		g.Hold(time.Second)
+		g.SetRate(pace.PerSecond(10))
+		g.SetRate(pace.PerSecond(1))
+		g.SetRate(pace.PerSecond(2))
+		q := newQueue(b)
+		for i := range 3 {
+			q.enter(context.Background(), g, fmt.Sprint(i), 1)
+		}
+		b.Advance(time.Minute)
+		q.want("0: 1s", "1: 1.5s", "2: 2s")
+	})
+}
+
+// A wait that is known to outlast the deadline fails at once, and says how long it would
+// have been; one that comes to do so by a change of plan fails then.
+func TestDeadline(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		within := func(d time.Duration) context.Context {
+			ctx, cancel := b.WithTimeout(d)
+			b.Cleanup(cancel)
+			return ctx
+		}
+		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
+		g.Allow()
+		q := newQueue(b)
+		q.enter(within(time.Second+1), g, "first", 1)
+		q.enter(within(2*time.Second), g, "in time", 1) // due in 2 s: that is too late
+		q.enter(within(2*time.Second+1), g, "second", 1)
+		q.enter(within(2500*ms), g, "third", 1)
+		q.want("in time: gate: the wait of 2s would outlast the context's deadline at 0s",
+			"third: gate: the wait of 3s would outlast the context's deadline at 0s")
+		b.Advance(time.Second)
+		q.want("first: 1s")
+		q.enter(within(time.Hour), g, "patient", 1)
+		g.Hold(time.Minute)
+		b.Settle()
+		q.want("second: gate: the wait of 1m0s would outlast the context's deadline at 1s")
+		b.Advance(2 * time.Minute)
+		q.want("patient: 1m1s")
+		if s := g.Stats(); s.Refused != 3 || s.Abandoned != 0 {
+			b.Errorf("stats %+v", s)
+		}
+	})
+}
+
+// The same for a window, where the wait may be of several spans.
+func TestDeadlineWindow(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewWindow(2, time.Second, &gate.WindowOptions{Guard: 100 * ms, Clock: b.Clock()})
+		g.TryEnter(1)
+		b.Advance(500 * ms)
+		g.TryEnter(1)
+		q := newQueue(b)
+		for i := range 6 {
+			q.enter(context.Background(), g, fmt.Sprint(i), 1)
+		}
+		ctx, cancel := b.WithTimeout(time.Second)
+		defer cancel()
+		q.enter(ctx, g, "late", 1)
+		q.want("late: gate: the wait of 3.9s would outlast the context's deadline at 500ms")
+		b.Advance(time.Minute)
+		q.want("0: 1.1s", "1: 1.6s", "2: 2.2s", "3: 2.7s", "4: 3.3s", "5: 3.8s")
+	})
+}
+
+// What is not known in advance is waited for.
+func TestDeadlineConcurrency(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewConcurrency(1)
+		g.TryEnter(1)
+		q := newQueue(b)
+		ctx, cancel := b.WithTimeout(time.Second)
+		defer cancel()
+		q.enter(ctx, g, "late", 1)
+		b.Advance(time.Minute)
+		q.want("late: context deadline exceeded at 1s")
+	})
+}
+
+// What came back is there at once for who waits; what was missing is a debt.
+func TestSettleReplans(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()})
+		p, _ := g.TryEnter(10)
+		q := newQueue(b)
+		q.enter(context.Background(), g, "waits", 3)
+		b.Advance(500 * ms)
+		p.Settle(8)
+		b.Advance(500 * ms)
+		q.want("waits: 1s")
+		r, _ := g.TryEnter(1)
+		if r != (gate.Pass{}) {
+			b.Fatal("a token too many")
+		}
+	})
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewWindow(10, time.Minute, &gate.WindowOptions{Clock: b.Clock()})
+		p, _ := g.TryEnter(4)
+		q := newQueue(b)
+		b.Advance(time.Second)
+		p.Settle(12)
+		q.enter(context.Background(), g, "waits", 1)
+		b.Advance(time.Hour)
+		q.want("waits: 1m0s")
+	})
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewConcurrency(10)
+		p, _ := g.TryEnter(10)
+		q := newQueue(b)
+		q.enter(context.Background(), g, "waits", 3)
+		p.Settle(7)
+		b.Settle()
+		q.want("waits: 0s")
+		p.Settle(9)
+		p.Leave(nil)
+		if in := g.Stats().InUse; in != 3 {
+			b.Errorf("%d in use, want 3", in)
+		}
+	})
+}
+
+func TestSetLimitReplans(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewConcurrency(2)
+		p, _ := g.TryEnter(2)
+		q := newQueue(b)
+		q.enter(context.Background(), g, "heavy", 2)
+		q.enter(context.Background(), g, "light", 1)
+		g.SetLimit(1)
+		b.Settle()
+		q.want("heavy: gate: cost must be at most the capacity of 1, got 2 at 0s")
+		p.Leave(nil)
+		b.Settle()
+		q.want("light: 0s")
+		q.enter(context.Background(), g, "more", 1)
+		b.Advance(time.Second)
+		g.SetLimit(2)
+		b.Settle()
+		q.want("more: 1s")
+	})
+}
+
+// An entry of several members that one of them keeps back is in nobody's way at the others.
+func TestAllDoesNotHoldUpOthers(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		slots := gate.NewConcurrency(1)
+		rate := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
+		both := gate.All(slots, rate)
+		p, _ := slots.TryEnter(1)
+		q := newQueue(b)
+		q.enter(context.Background(), both, "both", 1)
+		for i := range 3 {
+			q.enter(context.Background(), rate, fmt.Sprint("rate ", i), 1)
+		}
+		b.Advance(10 * time.Second)
+		q.want("rate 0: 0s", "rate 1: 1s", "rate 2: 2s")
+		p.Leave(nil)
+		b.Settle()
+		q.want("both: 10s")
+		// And it holds no slot while it waits for a token.
+		q.enter(context.Background(), rate, "rate 3", 1)
+		slots.SetLimit(2)
+		q.enter(context.Background(), both, "both again", 1)
+		if in := slots.Stats().InUse; in != 1 {
+			b.Errorf("%d slots in use while waiting for a token, want 1", in)
+		}
+		q.enter(context.Background(), slots, "slots", 1)
+		q.want("slots: 10s")
+		b.Advance(time.Minute)
+		q.want("rate 3: 11s")
+		slots.SetLimit(3)
+		b.Settle()
+		q.want("both again: 1m10s")
+	})
+}
+
+// Both members of a composite are always taken by others who want one of them alone, and
+// never free at the same instant: the composite gets through all the same.
+func TestAllIsNotStarved(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		slots := gate.NewConcurrency(1)
+		rate := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
+		both := gate.All(slots, rate)
+		ctx, cancel := context.WithCancel(context.Background())
+		for range 3 {
+			go func() {
+				for ctx.Err() == nil {
+					rate.Enter(ctx, 1)
+				}
+			}()
+			go func() {
+				b.Sleep(300 * ms) // so that slots are freed between tokens
+				for ctx.Err() == nil {
+					gate.Do(ctx, slots, 1, func(context.Context) error {
+						b.Sleep(time.Second)
+						return nil
+					})
+				}
+			}()
+		}
+		b.Advance(10 * time.Second)
+		q := newQueue(b)
+		go func() {
+			if _, err := both.Enter(ctx, 1); err == nil {
+				q.got <- "through"
+			}
+		}()
+		b.Advance(30 * time.Second)
+		q.want("through")
+		cancel()
+		b.Advance(time.Minute)
+	})
+}
+
+// Members of one composite can't have two clocks, because there is no instant that is the
+// same on both.
+func TestAllClocks(t *testing.T) {
+	bubble.Mock(t, func(b *bubble.B) {
+		mocked := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
+		window := gate.NewWindow(1, time.Second, &gate.WindowOptions{Clock: b.Clock()})
+		gate.All(mocked, window, gate.NewConcurrency(1))
+		real := gate.NewRate(pace.PerSecond(1), nil)
+		if got := panics(func() { gate.All(mocked, real) }); got != "gate: All: the gates must share one clock, got two" {
+			b.Errorf("panic %q", got)
+		}
+	})
+}
+
+func TestAllOfFew(t *testing.T) {
+	if p, ok := gate.All().TryEnter(1); !ok {
+		t.Error("All of nothing refuses")
+	} else {
+		p.Leave(nil)
+	}
+	c := gate.NewConcurrency(1)
+	if gate.All(c) != gate.Gate(c) {
+		t.Error("All of one is another")
+	}
+	// Named twice, directly and through others, it counts once.
+	g := gate.All(c, c, gate.All(c, gate.NewConcurrency(5)))
+	if p, ok := g.TryEnter(1); !ok || c.Stats().InUse != 1 {
+		t.Error("a gate that was named several times counts several times")
+	} else {
+		p.Leave(nil)
+	}
+	if in := c.Stats().InUse; in != 0 {
+		t.Errorf("%d in use", in)
+	}
+}

@@ -1,0 +1,216 @@
+package schedule_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/escapement-go/escapement/internal/schedule"
+)
+
+// op is one call of a Schedule.
+type op struct {
+	kind  byte // see apply
+	a, b  int64
+	after int64 // how long after the call before
+}
+
+// apply makes the same calls to both and returns what they disagree about.
+func apply(s *schedule.Schedule, ref *bucket, now int64, o op) error {
+	ask := func(what string, got, want int64) error {
+		if got != want {
+			return fmt.Errorf("%s: %d, want %d (%+d)", what, got, want, got-want)
+		}
+		return nil
+	}
+	switch o.kind % 8 {
+	case 0, 1, 2: // an entry that goes when it is due, or later
+		cost := 1 + int(o.a%int64(ref.burst))
+		since := ref.arrive(now)
+		if err := ask("Arrive", s.Arrive(now), since); err != nil {
+			return err
+		}
+		due := ref.due(since, 0, cost)
+		if err := ask("Due", s.Due(since, 0, cost), due); err != nil {
+			return err
+		}
+		if o.kind == 2 && due > now || due > now+100*year {
+			return nil // refused
+		}
+		grant := max(now, due) + o.b
+		s.Take(grant, since, cost)
+		ref.take(grant, since, cost)
+	case 3:
+		delta := int(o.a%int64(3*ref.burst)) - ref.burst
+		s.Settle(now, delta)
+		ref.settle(now, delta)
+	case 4:
+		r := plans[uint64(o.a)%uint64(len(plans))]
+		s.SetRate(now, r.n, r.span)
+		ref.setRate(now, r.n, r.span)
+	case 5:
+		burst := 1 + int(o.a%9)
+		s.SetBurst(now, burst)
+		ref.setBurst(now, burst)
+	case 6:
+		s.Hold(now + o.a)
+		ref.hold(now + o.a)
+	}
+	for _, since := range []int64{now, now - 2*ms} {
+		for _, ahead := range []uint64{0, 1, 1000} {
+			if err := ask("Due then", s.Due(since, ahead, 1), ref.due(since, ahead, 1)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ask("Held", s.Held(), ref.held); err != nil {
+		return err
+	}
+	if s.Full(now) != ref.full(now) {
+		return fmt.Errorf("Full: %v", s.Full(now))
+	}
+	return nil
+}
+
+var plans = []struct{ n, span int64 }{
+	{7, sec}, {1, sec}, {1000, sec}, {3e8, sec}, {999_999_937, sec}, {1, day}, {1_234_567, day}, {3, 10}, {5, 2}, {0, 0},
+}
+
+func TestScheduleAgainstReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := rapid.SampledFrom(plans).Draw(t, "plan")
+		burst := rapid.SampledFrom([]int{0, 1, 2, 5, 1_234_567}).Draw(t, "burst")
+		slack := rapid.SampledFrom([]int64{0, -1, 1, 3 * ms}).Draw(t, "slack")
+		s, ref := schedule.New(plan.n, plan.span, burst, slack), newBucket(plan.n, plan.span, burst, slack)
+		now := base
+		for i := range rapid.IntRange(1, 60).Draw(t, "calls") {
+			o := op{
+				kind:  rapid.Byte().Draw(t, "kind") % 8,
+				a:     rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, 10*sec)).Draw(t, "a"),
+				b:     rapid.SampledFrom([]int64{0, 0, 1, ms, 20 * ms}).Draw(t, "b"),
+				after: rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 30*ms), rapid.Int64Range(0, 3*sec), rapid.Int64Range(0, day)).Draw(t, "after"),
+			}
+			now += o.after
+			if err := apply(&s, ref, now, o); err != nil {
+				t.Fatalf("call %d, %+v, at %d: %v", i, o, now-base, err)
+			}
+		}
+	})
+}
+
+// FuzzSchedule reads calls from the input and compares every answer with the reference.
+func FuzzSchedule(f *testing.F) {
+	f.Add([]byte{0, 1, 1})
+	f.Add([]byte{4, 5, 0, 0, 9, 0, 0, 0, 0, 1, 9, 200, 3, 7, 6, 6, 1, 1, 1, 0, 0, 4, 9, 0, 0})
+	f.Add([]byte{1, 2, 3, 4, 0, 2, 10, 4, 1, 20, 6, 200, 5, 0, 0, 255, 255, 3, 7, 250, 1, 1, 1, 1, 2, 0, 0, 30, 40})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		next := func() int64 {
+			if len(in) == 0 {
+				return 0
+			}
+			v := int64(in[0])
+			in = in[1:]
+			return v
+		}
+		// wide reads a number of up to seven bytes; the first says how many.
+		wide := func() int64 {
+			var b [8]byte
+			n := copy(b[:next()%8], in)
+			in = in[n:]
+			return int64(binary.LittleEndian.Uint64(b[:]))
+		}
+		plan := plans[next()%int64(len(plans))]
+		burst, slack := int(next()%8), wide()-1
+		slack %= sec
+		s, ref := schedule.New(plan.n, plan.span, burst, slack), newBucket(plan.n, plan.span, burst, slack)
+		for now := base; len(in) > 0; {
+			o := op{kind: byte(next() % 8), a: wide() % (100 * day), b: wide() % sec, after: wide() % (100 * day)}
+			if now += o.after; now > base+100*year {
+				return
+			}
+			if err := apply(&s, ref, now, o); err != nil {
+				t.Fatalf("%+v, at %d: %v", o, now-base, err)
+			}
+		}
+	})
+}
+
+// The bound holds whenever entries come, however late they are granted, and whoever goes
+// in between: at most burst + rate·(w + slack) tokens in any window of length w. Clocks
+// show whole nanoseconds, so a window is known to a nanosecond.
+func TestNeverOverAndNeverUnder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := rapid.SampledFrom(plans[:9]).Draw(t, "plan")
+		burst := rapid.SampledFrom([]int{1, 2, 5}).Draw(t, "burst")
+		slack := rapid.SampledFrom([]int64{-1, 1, 3 * ms, 10 * ms}).Draw(t, "slack")
+		s := schedule.New(plan.n, plan.span, burst, slack)
+		interval := max(1, plan.span/plan.n)
+		var all []grant
+		free := base // entries queue: none goes before the one that came before it
+		for range rapid.IntRange(2, 40).Draw(t, "entries") {
+			now := free
+			if rapid.Bool().Draw(t, "pause") {
+				now += rapid.Int64Range(0, 5*interval).Draw(t, "for")
+			}
+			cost := rapid.IntRange(1, burst).Draw(t, "cost")
+			since := s.Arrive(now)
+			at := max(now, s.Due(since, 0, cost))
+			at += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 20*ms)).Draw(t, "late")
+			s.Take(at, since, cost)
+			all = append(all, grant{at, cost})
+			free = at
+		}
+		if err := bound(all, plan.n, plan.span, burst, max(slack, 0)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	// A loop that is woken late each time, within the slack, still keeps the pace.
+	for _, r := range fineRates[:7] {
+		s := schedule.New(r.n, r.span, 1, 10*ms)
+		now, last := base, base
+		for range 1000 {
+			since := s.Arrive(now)
+			if due := s.Due(since, 0, 1); due > now {
+				last = due
+				now = due + ms // the system is late
+			}
+			s.Take(now, since, 1)
+		}
+		want := new(big.Int).Mul(big.NewInt(999), big.NewInt(r.span))
+		want.Div(want, big.NewInt(r.n))
+		if late := now - base - want.Int64(); late > ms+1 || last < base {
+			t.Errorf("%s: a late loop is %d ns behind after 1000 tokens, want at most 1 ms", r.name, late)
+		}
+	}
+}
+
+type grant struct {
+	at   int64
+	cost int
+}
+
+// bound checks all pairs of grants.
+func bound(all []grant, n, span int64, burst int, slack int64) error {
+	for i := range all {
+		for j := range all {
+			from, to := all[i].at, all[j].at
+			if from > to {
+				continue
+			}
+			tokens := 0
+			for _, g := range all {
+				if g.at >= from && g.at <= to {
+					tokens += g.cost
+				}
+			}
+			most := new(big.Rat).Mul(big.NewRat(n, span), whole(to-from+slack+1))
+			if most.Add(most, whole(int64(burst))); whole(int64(tokens)).Cmp(most) > 0 {
+				return fmt.Errorf("%d tokens in %d ns, want at most %s", tokens, to-from, most.FloatString(3))
+			}
+		}
+	}
+	return nil
+}

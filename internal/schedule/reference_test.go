@@ -1,0 +1,187 @@
+package schedule_test
+
+import (
+	"math"
+	"math/big"
+)
+
+// bucket is the reference for a Schedule: a bucket into which tokens flow, in exact
+// fractions. Its level follows a straight line, and is capped at the burst only at the
+// instants that the rules name: when an entry arrives, and when the plan changes.
+type bucket struct {
+	n, span int64 // n of 0: no limit
+	burst   int
+	slack   int64
+
+	level *big.Rat // on the line, at the instant at
+	at    int64
+
+	late, floor, held int64
+}
+
+func newBucket(n, span int64, burst int, slack int64) *bucket {
+	if burst == 0 {
+		burst = 1
+	}
+	if slack == 0 {
+		slack = 10e6
+	}
+	return &bucket{n: n, span: span, burst: burst, slack: max(slack, 0), level: whole(int64(burst))}
+}
+
+func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func (b *bucket) unlimited() bool { return b.n == 0 }
+
+// line returns the level at t as if nothing had ever capped it since b.at.
+func (b *bucket) line(t int64) *big.Rat {
+	grown := new(big.Rat).Sub(whole(t), whole(b.at))
+	if b.unlimited() {
+		return grown.Add(grown, b.level)
+	}
+	grown.Mul(grown, big.NewRat(b.n, b.span))
+	return grown.Add(grown, b.level)
+}
+
+// capped returns the level at t where it is capped there: to the burst, if the bucket has
+// been full for a whole nanosecond. If it has not, it may be that the entry came at the
+// very instant when the bucket was full, in between two readings of the clock.
+func (b *bucket) capped(t int64) *big.Rat {
+	if most := whole(int64(b.burst)); b.line(t-1).Cmp(most) >= 0 {
+		return most
+	}
+	return b.line(t)
+}
+
+func (b *bucket) set(t int64, level *big.Rat) { b.at, b.level = t, level }
+
+func (b *bucket) full(now int64) bool {
+	return b.held <= now && b.line(now).Cmp(whole(int64(b.burst))) >= 0
+}
+
+func (b *bucket) arrive(now int64) int64 {
+	// More than full on the line, slack ago: it was full already, and idle.
+	if b.late > 0 && b.line(now-b.slack).Cmp(whole(int64(b.burst))) > 0 {
+		b.late = 0
+	}
+	return max(now-b.late, b.floor)
+}
+
+// due looks for the first whole nanosecond at which the level has come to what is
+// needed, if it is capped at since and never after.
+func (b *bucket) due(since int64, ahead uint64, cost int) int64 {
+	since = max(since, b.floor)
+	at := max(since, b.held)
+	if b.unlimited() {
+		return at
+	}
+	missing := new(big.Rat).SetInt(new(big.Int).Add(new(big.Int).SetUint64(ahead), big.NewInt(int64(cost))))
+	missing.Sub(missing, b.capped(since))
+	if missing.Sign() <= 0 {
+		return at
+	}
+	wait := roundUp(missing.Mul(missing, big.NewRat(b.span, b.n)))
+	wait.Add(wait, big.NewInt(since))
+	if !wait.IsInt64() {
+		return math.MaxInt64
+	}
+	return max(at, wait.Int64())
+}
+
+func (b *bucket) take(now, since int64, cost int) {
+	since = max(since, b.floor)
+	due := now
+	if now > since {
+		due = b.due(since, 0, cost)
+	}
+	b.late = min(max(now-due, 0), b.slack)
+	if b.unlimited() {
+		return
+	}
+	from := max(since, now-b.slack)
+	b.set(from, new(big.Rat).Sub(b.capped(from), whole(int64(cost))))
+}
+
+func (b *bucket) settle(now int64, delta int) {
+	b.floor = max(b.floor, now)
+	if b.unlimited() {
+		if ref := max(now, b.held); delta > 0 && b.at < ref {
+			b.set(ref, whole(int64(b.burst)))
+		}
+		return
+	}
+	if delta > 0 {
+		b.change(now)
+	}
+	b.level = new(big.Rat).Sub(b.level, whole(int64(delta)))
+}
+
+// change caps the level where a new plan begins: now, or at the end of the hold.
+func (b *bucket) change(now int64) int64 {
+	b.floor = max(b.floor, now)
+	from := max(now, b.held)
+	if b.line(from).Cmp(whole(int64(b.burst))) > 0 {
+		b.set(from, whole(int64(b.burst)))
+	}
+	return from
+}
+
+func (b *bucket) setRate(now, n, span int64) {
+	from := b.change(now)
+	debt := whole(0)
+	switch {
+	case !b.unlimited():
+		debt.Sub(whole(int64(b.burst)), b.line(from))
+	case b.held > now:
+		debt.SetInt64(int64(b.burst) - 1)
+	}
+	b.n, b.span = n, span
+	if b.unlimited() || debt.Sign() < 0 {
+		debt = whole(0)
+	}
+	if n > 0 {
+		// The time that the debt takes is rounded up to the unit of the new rate, 1/n of
+		// a nanosecond with n reduced, of which one token takes span, reduced.
+		step := new(big.Int).Set(big.NewRat(n, span).Denom())
+		units := roundUp(debt.Mul(debt, new(big.Rat).SetInt(step)))
+		debt = new(big.Rat).SetFrac(units, step)
+	}
+	b.set(from, debt.Sub(whole(int64(b.burst)), debt))
+}
+
+func (b *bucket) setBurst(now int64, burst int) {
+	from := b.change(now)
+	if b.unlimited() {
+		b.set(b.at, whole(int64(burst)))
+		b.burst = burst
+		return
+	}
+	level := b.line(from)
+	b.burst = burst
+	b.set(from, level)
+}
+
+func (b *bucket) hold(until int64) {
+	if until <= b.held {
+		return
+	}
+	b.held, b.floor, b.late = until, max(b.floor, until), 0
+	if b.unlimited() {
+		if b.at < until {
+			b.set(until, whole(int64(b.burst)))
+		}
+		return
+	}
+	if b.line(until).Cmp(whole(1)) > 0 {
+		b.set(until, whole(1))
+	}
+}
+
+// roundUp returns the least whole number that is not below r.
+func roundUp(r *big.Rat) *big.Int {
+	q, rest := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() != 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return q
+}
