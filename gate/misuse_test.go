@@ -11,6 +11,8 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
+var noContext context.Context
+
 // Wrong use panics with the package, the function, the rule and the value, and changes
 // nothing.
 func TestMisuse(t *testing.T) {
@@ -31,23 +33,23 @@ func TestMisuse(t *testing.T) {
 		{"gate: Rate.SetBurst: n must be at least 1, got 0", func() { r.SetBurst(0) }},
 		{"gate: Rate.Enter: cost must be at least 1, got 0", func() { r.Enter(ctx, 0) }},
 		{"gate: Rate.TryEnter: cost must be at least 1, got -1", func() { r.TryEnter(-1) }},
-		{"gate: Rate.Enter: ctx must not be nil", func() { r.Enter(nil, 1) }}, //nolint:staticcheck
-		{"gate: Rate.Enter: ctx must not be nil", func() { r.Wait(nil) }},     //nolint:staticcheck
+		{"gate: Rate.Enter: ctx must not be nil", func() { r.Enter(noContext, 1) }},
+		{"gate: Rate.Enter: ctx must not be nil", func() { r.Wait(noContext) }},
 		{"gate: NewWindow: n must be at least 1, got 0", func() { gate.NewWindow(0, time.Second, nil) }},
 		{"gate: NewWindow: span must be positive, got 0s", func() { gate.NewWindow(1, 0, nil) }},
 		{"gate: NewWindow: Guard must not be negative, got -1ns", func() { gate.NewWindow(1, 1, &gate.WindowOptions{Guard: -1}) }},
 		{"gate: Window.Enter: cost must be at least 1, got 0", func() { w.Enter(ctx, 0) }},
 		{"gate: Window.TryEnter: cost must be at least 1, got 0", func() { w.TryEnter(0) }},
-		{"gate: Window.Enter: ctx must not be nil", func() { w.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: Window.Enter: ctx must not be nil", func() { w.Enter(noContext, 1) }},
 		{fmt.Sprintf("gate: NewConcurrency: n must be at least 1 and at most %d, got 0", math.MaxInt64>>2), func() { gate.NewConcurrency(0) }},
 		{fmt.Sprintf("gate: Concurrency.SetLimit: n must be at least 1 and at most %d, got 0", math.MaxInt64>>2), func() { c.SetLimit(0) }},
 		{"gate: Concurrency.Enter: cost must be at least 1, got 0", func() { c.Enter(ctx, 0) }},
 		{"gate: Concurrency.TryEnter: cost must be at least 1, got 0", func() { c.TryEnter(0) }},
-		{"gate: Concurrency.Enter: ctx must not be nil", func() { c.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: Concurrency.Enter: ctx must not be nil", func() { c.Enter(noContext, 1) }},
 		{"gate: All: a gate must not be nil, got nil for gate 2 of 2", func() { gate.All(c, nil) }},
 		{"gate: All.Enter: cost must be at least 1, got 0", func() { a.Enter(ctx, 0) }},
 		{"gate: All.TryEnter: cost must be at least 1, got 0", func() { a.TryEnter(0) }},
-		{"gate: All.Enter: ctx must not be nil", func() { a.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: All.Enter: ctx must not be nil", func() { a.Enter(noContext, 1) }},
 		{"gate: NewKeyed: the function must not be nil, got nil", func() { gate.NewKeyed[int](nil, nil) }},
 		{"gate: NewKeyed: MaxKeys must not be negative, got -1", func() {
 			gate.NewKeyed(func(int) gate.Gate { return c }, &gate.KeyedOptions{MaxKeys: -1})
@@ -60,11 +62,11 @@ func TestMisuse(t *testing.T) {
 		}},
 		{"gate: Keyed.Enter: cost must be at least 1, got 0", func() { k.Enter(ctx, 1, 0) }},
 		{"gate: Keyed.TryEnter: cost must be at least 1, got 0", func() { k.TryEnter(1, 0) }},
-		{"gate: Keyed.Enter: ctx must not be nil", func() { k.Enter(nil, 1, 1) }}, //nolint:staticcheck
+		{"gate: Keyed.Enter: ctx must not be nil", func() { k.Enter(noContext, 1, 1) }},
 		{"gate: Of: the limiter must not be nil, got nil", func() { gate.Of(nil) }},
 		{"gate: Of.Enter: cost must be at least 1, got 0", func() { o.Enter(ctx, 0) }},
 		{"gate: Of.TryEnter: cost must be at least 1, got 0", func() { o.TryEnter(0) }},
-		{"gate: Of.Enter: ctx must not be nil", func() { o.Enter(nil, 1) }}, //nolint:staticcheck
+		{"gate: Of.Enter: ctx must not be nil", func() { o.Enter(noContext, 1) }},
 		{"gate: Pass.Settle: actual must not be negative, got -1", func() { gate.Pass{}.Settle(-1) }},
 	} {
 		if got := panics(c.f); got != c.want {
