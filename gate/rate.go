@@ -55,7 +55,8 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 	return g
 }
 
-// Enter is described at [Gate]. A cost above the burst is a *[CapacityError].
+// Enter is described at [Gate]. A cost above the burst is a *[CapacityError], unless the
+// rate is unlimited.
 func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Rate.Enter", ctx, cost)
 	if err := ended(ctx); err != nil {
@@ -171,7 +172,7 @@ func (m *rateMember) open(now int64) {
 		m.cell.Store(c)
 	}
 }
-func (m *rateMember) limit() int             { return m.state.Burst() }
+func (m *rateMember) limit() int             { return m.state.Limit() }
 func (m *rateMember) arrive(now int64) int64 { return m.state.Arrive(now) }
 func (m *rateMember) due(_, since int64, cost int) int64 {
 	return m.state.Due(since, 0, cost)

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -30,19 +31,17 @@ type WindowOptions struct {
 // the API knows.
 //
 // It lets n go at once and then nobody until the first of them is span ago; for even
-// spacing see [Rate]. It remembers the instants of at most n entries, 16 bytes each, those settled to
-// nothing aside.
-// Make one with [NewWindow]; the zero value does not work.
+// spacing see [Rate]. It remembers the entries of the last span, at most n apart from those
+// settled to nothing, in 24 bytes each.
+//
+// Entering when there is room takes no lock and allocates nothing. Make one with [NewWindow]; the zero value does not work.
 type Window struct {
 	clk  *timing.Clock
-	n    node
+	log  atomic.Pointer[windowLog] // replaced under the domain's lock
 	most int
 	span int64 // guard included
-
-	// All below is guarded by the domain.
-	log  ring
-	used int   // tokens in the log that still count
-	held int64 // nobody enters before
+	held int64 // guarded by the domain: nobody enters before
+	n    node
 }
 
 // NewWindow returns a gate for at most n tokens in any span, none of them used. It
@@ -62,6 +61,8 @@ func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
 	}
 	g := &Window{clk: timing.New(o.Clock), most: n, span: timing.Later(int64(span), o.Guard)}
 	g.n.init(g.member(), g.clk)
+	g.log.Store(newWindowLog(8))
+	g.log.Load().open()
 	return g
 }
 
@@ -72,9 +73,12 @@ func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, err
 	}
-	mark, err := g.n.lane.enter(ctx, cost, nil)
-	if err != nil {
-		return Pass{}, err
+	mark, found := g.pick(cost)
+	if found != picked {
+		var err error
+		if mark, err = g.n.lane.enter(ctx, cost, nil); err != nil {
+			return Pass{}, err
+		}
 	}
 	return Pass{(*windowKeeper)(g), mark, cost}, nil
 }
@@ -82,12 +86,29 @@ func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 // TryEnter is described at [Gate].
 func (g *Window) TryEnter(cost int) (Pass, bool) {
 	checkCost("Window.TryEnter", cost)
-	mark, ok := g.n.lane.tryEnter(cost, nil)
+	mark, found := g.pick(cost)
+	ok := found == picked
+	if found == busy {
+		mark, ok = g.n.lane.tryEnter(cost, nil)
+	}
 	if !ok {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
 	return Pass{(*windowKeeper)(g), mark, cost}, true
+}
+
+// pick tries to enter without the lock.
+func (g *Window) pick(cost int) (mark uint64, _ pick) {
+	for {
+		mark, found := g.log.Load().take(g.clk, g.span, g.most, cost)
+		if found == picked {
+			g.n.granted.Add(1)
+		}
+		if found != again {
+			return mark, found
+		}
+	}
 }
 
 // Hold keeps everyone out, whoever waits and whoever comes, until d from now. Then as
@@ -105,31 +126,21 @@ func (g *Window) Stats() Stats {
 	defer d.unlock()
 	now := g.clk.Now()
 	d.sync(g.n.self, now)
-	g.expire(now)
-	return g.n.stats(now, g.used, g.held, g.used == 0 && g.held <= now)
+	used := g.used(now)
+	return g.n.stats(now, used, g.held, used == 0 && g.held <= now)
 }
 
-// expire forgets what counts no more.
-func (g *Window) expire(now int64) {
-	for g.log.len() > 0 {
-		first := g.log.at(0)
-		if first.tokens > 0 && timing.Later(first.at, time.Duration(g.span)) > now {
-			return
-		}
-		g.used -= first.tokens
-		g.log.pop()
-	}
+// used returns the tokens that count at now. The log is closed.
+func (g *Window) used(now int64) int {
+	log := g.log.Load()
+	log.expire(now, g.span)
+	return log.used()
 }
 
-// freed returns the instant at which the first tokens of the log no longer count. There
-// are that many.
-func (g *Window) freed(tokens int) int64 {
-	for i := 0; ; i++ {
-		r := g.log.at(i)
-		if tokens -= r.tokens; tokens <= 0 {
-			return timing.Later(r.at, time.Duration(g.span))
-		}
-	}
+// freed returns the instant at which the given token no longer counts, the oldest being 1.
+// It is in the log, which is closed.
+func (g *Window) freed(token int) int64 {
+	return timing.Later(g.log.Load().freed(token), time.Duration(g.span))
 }
 
 // windowMember is the Window that its domain sees.
@@ -137,18 +148,21 @@ type windowMember Window
 
 func (g *Window) member() member { return (*windowMember)(g) }
 
-func (m *windowMember) Stats() Stats           { return (*Window)(m).Stats() }
-func (m *windowMember) node() *node            { return &m.n }
-func (m *windowMember) sync()                  {}
-func (m *windowMember) open(int64)             {}
+func (m *windowMember) Stats() Stats { return (*Window)(m).Stats() }
+func (m *windowMember) node() *node  { return &m.n }
+func (m *windowMember) sync()        { m.log.Load().close() }
+func (m *windowMember) open(now int64) {
+	if m.held <= now {
+		m.log.Load().open()
+	}
+}
 func (m *windowMember) limit() int             { return m.most }
 func (m *windowMember) arrive(now int64) int64 { return now }
 
 func (m *windowMember) due(now, since int64, cost int) int64 {
 	g := (*Window)(m)
-	g.expire(now)
 	at := max(since, m.held)
-	if over := m.used + cost - m.most; over > 0 {
+	if over := g.used(now) + cost - m.most; over > 0 {
 		at = max(at, g.freed(over))
 	}
 	return at
@@ -159,10 +173,10 @@ func (m *windowMember) due(now, since int64, cost int) int64 {
 // n tokens before it.
 func (m *windowMember) plan(now, since int64, ahead uint64, cost int) int64 {
 	g := (*Window)(m)
-	g.expire(now)
 	at := max(since, m.held)
+	count := g.used(now)
 	tokens := add(ahead, cost)
-	if free := m.most - m.used; free >= 0 {
+	if free := m.most - count; free >= 0 {
 		tokens -= min(tokens, uint64(free))
 	} else {
 		tokens = add(tokens, -free)
@@ -171,7 +185,7 @@ func (m *windowMember) plan(now, since int64, ahead uint64, cost int) int64 {
 		return at
 	}
 	rounds := uint64(0)
-	if used := uint64(max(m.used, 0)); tokens > used {
+	if used := uint64(count); tokens > used {
 		rounds = (tokens - used + uint64(m.most) - 1) / uint64(m.most)
 		tokens -= min(tokens, rounds*uint64(m.most))
 	}
@@ -185,19 +199,17 @@ func (m *windowMember) plan(now, since int64, ahead uint64, cost int) int64 {
 }
 
 func (m *windowMember) take(now, _ int64, cost int) uint64 {
-	m.used += cost
-	return m.log.push(run{now, cost})
+	log, mark := m.log.Load().push(now, cost)
+	m.log.Store(log)
+	return mark
 }
 
 func (m *windowMember) leave(uint64, int, error) {}
 func (m *windowMember) settle(mark uint64, cost, actual int) {
 	m.n.change(func(now int64) {
-		(*Window)(m).expire(now)
-		if r := m.log.find(mark); r != nil {
-			r.tokens += actual - cost
-			m.used += actual - cost
-			m.log.trim()
-		}
+		log := m.log.Load()
+		log.expire(now, m.span)
+		log.settle(mark, actual-cost)
 	})
 }
 
@@ -207,50 +219,4 @@ type windowKeeper Window
 func (k *windowKeeper) Leave(uint64, int, error) {}
 func (k *windowKeeper) Settle(mark uint64, cost, actual int) {
 	(*windowMember)(k).settle(mark, cost, actual)
-}
-
-// run is what one entry has used: tokens, at an instant.
-type run struct {
-	at     int64
-	tokens int
-}
-
-// ring is a queue of runs, numbered from the first that was ever pushed.
-type ring struct {
-	buf   []run  // a power of two long
-	first uint64 // number of the oldest run
-	next  uint64 // number of the one after the newest
-}
-
-func (r *ring) len() int                { return int(r.next - r.first) }
-func (r *ring) slot(number uint64) *run { return &r.buf[number&uint64(len(r.buf)-1)] }
-func (r *ring) at(i int) *run           { return r.slot(r.first + uint64(i)) }
-func (r *ring) pop()                    { r.first++ }
-
-// trim forgets the newest runs as far as they are empty.
-func (r *ring) trim() {
-	for r.next != r.first && r.slot(r.next-1).tokens == 0 {
-		r.next--
-	}
-}
-
-func (r *ring) push(v run) (number uint64) {
-	if r.len() == len(r.buf) {
-		bigger := make([]run, max(8, 2*len(r.buf)))
-		for i := r.first; i != r.next; i++ {
-			bigger[i&uint64(len(bigger)-1)] = *r.slot(i)
-		}
-		r.buf = bigger
-	}
-	*r.slot(r.next) = v
-	r.next++
-	return r.next - 1
-}
-
-// find returns the run with the given number, or nil if it is forgotten.
-func (r *ring) find(number uint64) *run {
-	if number < r.first || number >= r.next {
-		return nil
-	}
-	return r.slot(number)
 }

@@ -40,11 +40,13 @@ func (c *Cell) Load() int64 { return c.word.Load() }
 // was, has tokens for it. A cost above the burst is not for a cell to judge.
 func (c *Cell) Take(word, now int64, cost int) Verdict {
 	at := now - c.base
-	if word == closed || uint64(at) > uint64(c.horizon) || cost > c.burst {
+	switch {
+	case word == closed:
 		return Closed
-	}
-	if c.step == 0 {
+	case c.step == 0:
 		return Taken
+	case uint64(at) > uint64(c.horizon) || cost > c.burst:
+		return Closed
 	}
 	at *= c.per
 	tat := word

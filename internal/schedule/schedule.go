@@ -71,6 +71,15 @@ func New(n, span int64, burst int, slack int64) Schedule {
 // Burst returns the number of tokens that the full bucket holds.
 func (s *Schedule) Burst() int { return int(s.burst) }
 
+// Limit returns the highest cost that can ever be let go: the number of tokens that the
+// full bucket holds, or any.
+func (s *Schedule) Limit() int {
+	if s.step == 0 {
+		return math.MaxInt
+	}
+	return int(s.burst)
+}
+
 // Held returns the instant before which nobody enters.
 func (s *Schedule) Held() int64 { return s.held }
 

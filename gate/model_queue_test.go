@@ -1,0 +1,638 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/benbjohnson/clock"
+	"pgregory.net/rapid"
+
+	"github.com/escapement-go/escapement/gate"
+)
+
+// The tests in the files model_* make random calls of a gate and compare what becomes of
+// every entry with a slow and obvious reference: a plain line in front of a limit, told
+// in exact arithmetic. Each case runs in a bubble of its own, on the mock or on the real
+// clock; instants are nanoseconds since it began.
+
+// none is the instant that does not come, or is not known.
+const none = math.MaxInt64
+
+// limit is the reference of what a gate limits. All instants are int64 nanoseconds.
+type limit interface {
+	capacity() int
+	arrive(now int64) int64                   // from when an entry counts that comes at now
+	due(now, since int64, cost int) int64     // when it may go, if nothing changes
+	plan(now int64, ahead int, cost int) int64 // before when it can't, behind others
+	take(now, since int64, cost, id int)
+	rest(now int64) // after each call, where nobody waits
+	inUse(now int64) int
+	heldUntil() int64
+	idle(now int64) bool
+}
+
+// line is the reference of a gate.
+type line struct {
+	limit
+	late    int64 // how late the alarms ring
+	now     int64
+	waiting []*waiter
+	fates   map[int]fate
+	asked   func(id int) (fate, bool) // what has really happened, where two things happen at one instant
+
+	granted, refused, abandoned uint64
+}
+
+type waiter struct {
+	id, cost int
+	since    int64
+	deadline int64
+	ends     int64 // when its context ends; none: not by itself
+	cause    error
+}
+
+// fate is what became of an entry, and when.
+type fate struct {
+	at  int64
+	err error
+}
+
+func (f fate) String() string { return fmt.Sprintf("%v at %v", f.err, time.Duration(f.at)) }
+
+func (f fate) equal(g fate) bool {
+	if f.at != g.at {
+		return false
+	}
+	var c, d *gate.CapacityError
+	if errors.As(f.err, &c) && errors.As(g.err, &d) {
+		return *c == *d
+	}
+	var v, w *gate.DeadlineError
+	if errors.As(f.err, &v) && errors.As(g.err, &w) {
+		return *v == *w
+	}
+	return f.err == g.err
+}
+
+func (q *line) decide(id int, err error) {
+	q.fates[id] = fate{q.now, err}
+	var c *gate.CapacityError
+	var d *gate.DeadlineError
+	switch {
+	case err == nil:
+		q.granted++
+	case errors.As(err, &c), errors.As(err, &d):
+		q.refused++
+	default:
+		q.abandoned++
+	}
+}
+
+// remove takes a waiter out of the line. Until now it was the waiter that kept back the
+// one behind it, as long as it was not the system that did: from when the waiter itself
+// was due.
+func (q *line) remove(w *waiter) {
+	i := slices.Index(q.waiting, w)
+	if i == 0 && len(q.waiting) > 1 {
+		next := q.waiting[1]
+		next.since = max(next.since, min(q.now, q.due(q.now, w.since, w.cost)))
+	}
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+}
+
+// look lets everybody through who can go now.
+func (q *line) look() {
+	for len(q.waiting) > 0 {
+		w := q.waiting[0]
+		due := q.due(q.now, w.since, w.cost)
+		switch {
+		case w.cost > q.capacity():
+			q.remove(w)
+			q.decide(w.id, &gate.CapacityError{Cost: w.cost, Capacity: q.capacity()})
+		case due <= q.now:
+			q.remove(w)
+			q.take(q.now, max(w.since, due), w.cost, w.id)
+			q.decide(w.id, nil)
+		case due != none && due >= w.deadline:
+			q.remove(w)
+			q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(due - q.now)})
+		default:
+			return
+		}
+	}
+}
+
+// change makes a change of plan, to which everybody who waits is held at once.
+func (q *line) change(f func()) {
+	f()
+	q.look()
+	ahead := 0
+	for _, w := range slices.Clone(q.waiting) {
+		plan := q.plan(q.now, ahead, w.cost)
+		switch {
+		case w.cost > q.capacity():
+			q.remove(w)
+			q.decide(w.id, &gate.CapacityError{Cost: w.cost, Capacity: q.capacity()})
+		case plan >= w.deadline:
+			q.remove(w)
+			q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(plan - q.now)})
+		default:
+			ahead += w.cost
+		}
+	}
+	q.look()
+}
+
+// enter is an entry that comes now. It reports whether it has its fate already.
+func (q *line) enter(w *waiter, try bool) {
+	q.look()
+	w.since = q.now
+	if w.cost > q.capacity() {
+		q.decide(w.id, &gate.CapacityError{Cost: w.cost, Capacity: q.capacity()})
+		return
+	}
+	if len(q.waiting) == 0 {
+		if since := q.arrive(q.now); q.due(q.now, since, w.cost) <= q.now {
+			q.take(q.now, since, w.cost, w.id)
+			q.decide(w.id, nil)
+			return
+		}
+	}
+	if try {
+		q.decide(w.id, &gate.CapacityError{}) // any refusal
+		return
+	}
+	ahead := 0
+	for _, v := range q.waiting {
+		ahead += v.cost
+	}
+	if plan := q.plan(q.now, ahead, w.cost); w.deadline != none && plan >= w.deadline {
+		q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(plan - q.now)})
+		return
+	}
+	q.waiting = append(q.waiting, w)
+	q.look()
+}
+
+// abandon ends the context of a waiter now.
+func (q *line) abandon(w *waiter) {
+	head := q.waiting[0] == w
+	q.remove(w)
+	q.decide(w.id, w.cause)
+	if head {
+		q.look()
+	}
+}
+
+// next returns when something happens by itself: the alarm of the first, or the end of
+// somebody's context.
+func (q *line) next() (alarm, end int64) {
+	alarm, end = none, none
+	for i, w := range q.waiting {
+		end = min(end, w.ends)
+		if due := q.due(q.now, w.since, w.cost); i == 0 && due != none {
+			alarm = due + q.late
+		}
+	}
+	return alarm, end
+}
+
+// advance lets time pass until to.
+func (q *line) advance(to int64) {
+	for {
+		alarm, end := q.next()
+		at := min(alarm, end)
+		if at > to {
+			break
+		}
+		q.now = max(q.now, at)
+		// Whose context ends at the instant of the grant may have got in before it ended.
+		// If not, it is as if it had never come.
+		for _, w := range slices.Clone(q.waiting) {
+			if w.ends > at || !slices.Contains(q.waiting, w) {
+				continue
+			}
+			if real, ok := q.asked(w.id); alarm > at || !ok || real.err != nil {
+				q.abandon(w)
+			}
+		}
+		if alarm <= at {
+			q.look()
+		}
+		for _, w := range slices.Clone(q.waiting) {
+			if w.ends <= at && slices.Contains(q.waiting, w) {
+				q.abandon(w)
+			}
+		}
+	}
+	q.now = to
+}
+
+// lateClock is a clock whose alarms ring late, as those of a busy system do.
+type lateClock struct {
+	clock.Clock
+	late time.Duration
+}
+
+func (c lateClock) AfterFunc(d time.Duration, f func()) *clock.Timer {
+	return c.Clock.AfterFunc(d+c.late, f)
+}
+
+// stage is what a case plays on.
+type stage struct {
+	clock   clock.Clock // for the options of the gates
+	mock    *clock.Mock
+	start   time.Time
+	results chan result
+	real    map[int]fate
+	passes  map[int]gate.Pass
+	costs   map[int]int
+	cancels map[int]context.CancelCauseFunc
+	running int
+}
+
+type result struct {
+	id   int
+	fate fate
+	pass gate.Pass
+}
+
+// play runs f in a bubble and returns its error. In the end everybody who still waits is
+// sent away.
+func play(t *testing.T, mock bool, late time.Duration, f func(*stage) error) (err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{
+			results: make(chan result, 1000),
+			real:    map[int]fate{},
+			passes:  map[int]gate.Pass{},
+			costs:   map[int]int{},
+			cancels: map[int]context.CancelCauseFunc{},
+		}
+		var c clock.Clock = clock.New()
+		if mock {
+			s.mock = clock.NewMock()
+			c, s.clock = s.mock, s.mock
+		}
+		if late > 0 {
+			s.clock = lateClock{c, late}
+		}
+		s.start = c.Now()
+		defer func() {
+			for _, cancel := range s.cancels {
+				cancel(nil)
+			}
+			synctest.Wait()
+		}()
+		err = f(s)
+	})
+	return err
+}
+
+func (s *stage) time() time.Time {
+	if s.mock != nil {
+		return s.mock.Now()
+	}
+	return time.Now()
+}
+
+func (s *stage) now() int64 { return int64(s.time().Sub(s.start)) }
+
+// after calls f at an instant, in a goroutine of its own.
+func (s *stage) after(at int64, f func()) {
+	if d := time.Duration(at - s.now()); s.mock != nil {
+		s.mock.AfterFunc(d, f)
+	} else {
+		time.AfterFunc(d, f)
+	}
+}
+
+// settle lets everybody come to rest and notes what they report.
+func (s *stage) settle() {
+	synctest.Wait()
+	for len(s.results) > 0 {
+		r := <-s.results
+		s.real[r.id] = r.fate
+		s.passes[r.id] = r.pass
+		s.running--
+	}
+}
+
+func (s *stage) advance(d int64) {
+	s.settle()
+	if s.mock != nil {
+		s.mock.Add(time.Duration(d))
+	} else {
+		time.Sleep(time.Duration(d))
+	}
+	s.settle()
+}
+
+// deadlined is a context with a deadline on the clock of the case, which somebody else
+// ends when it comes.
+type deadlined struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c deadlined) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// enter starts an entry in a goroutine of its own.
+func (s *stage) enter(g gate.Gate, w *waiter) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.cancels[w.id], s.costs[w.id] = cancel, w.cost
+	if w.ends != none {
+		if w.ends <= s.now() {
+			cancel(w.cause)
+		} else {
+			s.after(w.ends, func() { cancel(w.cause) })
+		}
+	}
+	if w.deadline != none {
+		ctx = deadlined{ctx, s.start.Add(time.Duration(w.deadline))}
+	}
+	s.running++
+	go func() {
+		p, err := g.Enter(ctx, w.cost)
+		s.results <- result{w.id, fate{s.now(), err}, p}
+	}()
+	s.settle()
+}
+
+// try enters at this instant or not at all.
+func (s *stage) try(g gate.Gate, w *waiter) {
+	p, ok := g.TryEnter(w.cost)
+	r := fate{s.now(), &gate.CapacityError{}}
+	if ok {
+		r.err = nil
+	}
+	s.real[w.id], s.passes[w.id], s.costs[w.id] = r, p, w.cost
+	s.settle()
+}
+
+// op is one random call.
+type op struct {
+	kind kind
+	a, b int64
+	some bool
+}
+
+type kind string
+
+const (
+	opEnter    kind = "enter"
+	opTry      kind = "try"
+	opCancel   kind = "cancel"   // of somebody who waits, or of the first or the last
+	opTie      kind = "tie"      // an entry whose context ends when it is due
+	opAdvance  kind = "advance"  // by a span
+	opNext     kind = "next"     // until something happens, or just before
+	opLeave    kind = "leave"    // of somebody who got in
+	opSettle   kind = "settle"   //
+	opHold     kind = "hold"     //
+	opRate     kind = "rate"     // SetRate
+	opBurst    kind = "burst"    // SetBurst
+	opLimit    kind = "limit"    // SetLimit
+	opSwap     kind = "swap"     // somebody leaves and at once the first who waits is cancelled
+	opStats    kind = "stats"    //
+	opDeadline kind = "deadline" // an entry with a deadline
+)
+
+func (o op) String() string { return fmt.Sprintf("%s(%d, %d, %v)", string(o.kind), o.a, o.b, o.some) }
+
+func drawOps(t *rapid.T, kinds ...kind) []op {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
+		return op{
+			kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
+			a:    rapid.OneOf(rapid.Int64Range(0, 7), rapid.Int64Range(0, 3000)).Draw(t, "a"),
+			b:    rapid.Int64Range(-1, 1).Draw(t, "b"),
+			some: rapid.Bool().Draw(t, "some"),
+		}
+	}), 1, 40).Draw(t, "ops")
+}
+
+// plot plays the calls on a gate and on its reference.
+type plot struct {
+	*stage
+	*line
+	gate   gate.Gate
+	costs  func(a int64) int // of the entries
+	change func(op) bool     // a call that is the gate's own
+	leave  func(id, cost int)
+	adjust func(id, cost, actual int)
+	holds  bool // slots are held until left
+	used   map[int]bool
+}
+
+func newPlot(s *stage, g gate.Gate, l limit, late time.Duration) *plot {
+	p := &plot{stage: s, gate: g, used: map[int]bool{}}
+	p.line = &line{limit: l, late: int64(late), fates: map[int]fate{}}
+	p.asked = func(id int) (fate, bool) { f, ok := s.real[id]; return f, ok }
+	p.leave = func(int, int) {}
+	return p
+}
+
+var errGone = errors.New("gone")
+
+func (p *plot) run(ops []op) error {
+	for i, o := range ops {
+		if err := p.step(i, o); err != nil {
+			return fmt.Errorf("call %d, %v, at %v: %w", i, o, time.Duration(p.line.now), err)
+		}
+	}
+	return nil
+}
+
+func (p *plot) step(id int, o op) error {
+	q, s := p.line, p.stage
+	w := &waiter{id: id, cost: p.costs(o.a), deadline: none, ends: none, cause: errGone}
+	switch o.kind {
+	case opEnter:
+		if o.b > 0 && o.some { // with a cancel that comes later, or has come already
+			w.ends = q.now + o.a*int64(time.Millisecond)
+		}
+		s.enter(p.gate, w)
+		if w.ends <= q.now {
+			q.decide(w.id, w.cause)
+		} else {
+			q.enter(w, false)
+		}
+	case opDeadline:
+		ahead := 0
+		for _, v := range q.waiting {
+			ahead += v.cost
+		}
+		w.deadline = q.now + 1 + o.a*int64(time.Millisecond)
+		if plan := q.plan(q.now, ahead, w.cost); o.some && plan != none && plan > q.now+1 {
+			w.deadline = plan + o.b // at the edge
+		}
+		w.ends, w.cause = w.deadline, context.DeadlineExceeded
+		s.enter(p.gate, w)
+		q.enter(w, false)
+	case opTie:
+		probe := *q
+		probe.fates, probe.waiting = map[int]fate{}, slices.Clone(q.waiting)
+		ahead := 0
+		for _, v := range q.waiting {
+			ahead += v.cost
+		}
+		if w.cost > q.capacity() {
+			break
+		}
+		if w.ends = q.plan(q.now, ahead, w.cost); w.ends <= q.now || w.ends == none {
+			break
+		}
+		s.enter(p.gate, w)
+		q.enter(w, false)
+	case opTry:
+		s.try(p.gate, w)
+		q.enter(w, true)
+	case opCancel:
+		if len(q.waiting) == 0 {
+			break
+		}
+		i := int(o.a) % len(q.waiting)
+		if o.some {
+			i = max(0, int(o.b)) * (len(q.waiting) - 1) // the first or the last
+		}
+		w := q.waiting[i]
+		s.cancels[w.id](w.cause)
+		s.settle()
+		q.abandon(w)
+	case opAdvance:
+		d := o.a * int64(time.Millisecond)
+		if o.some {
+			d += o.b * 333_333
+		}
+		d = max(d, 0)
+		s.advance(d)
+		q.advance(q.now + d)
+	case opNext:
+		alarm, end := q.next()
+		d := min(alarm, end, q.now+int64(time.Hour)) - q.now
+		if !o.some {
+			d += o.b
+		}
+		d = max(d, 0)
+		s.advance(d)
+		q.advance(q.now + d)
+	case opLeave, opSwap:
+		got := p.inside()
+		if len(got) == 0 {
+			break
+		}
+		id := got[int(o.a)%len(got)]
+		p.used[id] = true
+		s.passes[id].Leave(nil)
+		var first *waiter
+		if o.kind == opSwap && len(q.waiting) > 0 {
+			first = q.waiting[0]
+			s.cancels[first.id](first.cause)
+		}
+		s.settle()
+		if first != nil {
+			// It either got in before it was cancelled, or it is as if it had not come.
+			if real := s.real[first.id]; real.err != nil {
+				q.abandon(first)
+			}
+		}
+		p.leave(id, s.costs[id])
+		q.look()
+	case opSettle:
+		got := p.inside()
+		if len(got) == 0 {
+			break
+		}
+		id := got[int(o.a/4)%len(got)]
+		cost, actual := s.costs[id], int(o.a)%(s.costs[id]+2)
+		if cost != actual {
+			s.passes[id].Settle(actual)
+			s.settle()
+			p.adjust(id, cost, actual)
+			s.costs[id] = actual
+		}
+		p.used[id] = !p.holds
+	case opStats:
+		if err := p.stats(); err != nil {
+			return err
+		}
+	default:
+		if !p.change(o) {
+			return fmt.Errorf("no such call")
+		}
+		s.settle()
+	}
+	if len(q.waiting) == 0 {
+		q.rest(q.now)
+	}
+	if s.now() != q.now {
+		return fmt.Errorf("the clock shows %v", time.Duration(s.now()))
+	}
+	return p.compare()
+}
+
+// inside returns those who got in and have not left, nor settled.
+func (p *plot) inside() (ids []int) {
+	for id, f := range p.fates {
+		if f.err == nil && !p.used[id] {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// compare checks that everybody has met the fate that the reference says.
+func (p *plot) compare() error {
+	for id, want := range p.fates {
+		if got, ok := p.real[id]; !ok {
+			return fmt.Errorf("entry %d still waits, want %v", id, want)
+		} else if !got.equal(want) {
+			return fmt.Errorf("entry %d: %v, want %v", id, got, want)
+		}
+	}
+	for id, got := range p.real {
+		if _, ok := p.fates[id]; !ok {
+			return fmt.Errorf("entry %d: %v, want it to wait", id, got)
+		}
+	}
+	return nil
+}
+
+func (p *plot) stats() error {
+	got, _ := gate.StatsOf(p.gate)
+	want := gate.Stats{
+		Granted: p.granted, Refused: p.refused, Abandoned: p.abandoned,
+		Waiting: len(p.waiting), InUse: p.inUse(p.line.now),
+		HeldFor: time.Duration(max(0, p.heldUntil()-p.line.now)),
+		Idle:    len(p.waiting) == 0 && p.idle(p.line.now),
+	}
+	due := int64(none)
+	if len(p.waiting) > 0 {
+		due = p.due(p.line.now, p.waiting[0].since, p.waiting[0].cost)
+	} else {
+		due = p.due(p.line.now, p.arrive(p.line.now), 1)
+	}
+	if due != none {
+		want.NextDue = time.Duration(max(0, due-p.line.now))
+	}
+	if got != want {
+		return fmt.Errorf("statistics:\n got %+v\nwant %+v", got, want)
+	}
+	return nil
+}
+
+// model checks random calls on both clocks, with alarms in time and late.
+func model(t *testing.T, lates []time.Duration, draw func(*rapid.T, time.Duration) func(*stage) error) {
+	rapid.Check(t, func(rt *rapid.T) {
+		late := rapid.SampledFrom(lates).Draw(rt, "late")
+		mock := rapid.Bool().Draw(rt, "mock")
+		if err := play(t, mock, late, draw(rt, late)); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package gate_test
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// bucketModel is the reference of a Rate, in exact fractions of a nanosecond.
+type bucketModel struct {
+	rate  pace.Rate
+	burst int
+	slack int64
+	full  *big.Rat // the instant at which the bucket is full
+
+	late, floor, held int64
+
+	begun   int64 // when the plan began that holds now, as far as it was without a line
+	planned pace.Rate
+	room    int
+}
+
+func newBucketModel(r pace.Rate, burst int, slack time.Duration) *bucketModel {
+	if slack == 0 {
+		slack = 10 * time.Millisecond
+	}
+	return &bucketModel{rate: r, planned: r, burst: burst, room: burst, slack: int64(max(slack, 0)), full: rat(0)}
+}
+
+func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+// interval returns the time from one token to the next; 0 for no limit.
+func (m *bucketModel) interval() *big.Rat {
+	if m.rate.IsUnlimited() {
+		return rat(0)
+	}
+	return big.NewRat(int64(m.rate.Span()), int64(m.rate.Count()))
+}
+
+// times returns tokens·interval.
+func (m *bucketModel) times(tokens int) *big.Rat {
+	return new(big.Rat).Mul(rat(int64(tokens)), m.interval())
+}
+
+// from returns the instant from which an entry's tokens count that counts from since: a
+// bucket that has been full for a nanosecond or more was idle until then.
+func (m *bucketModel) from(since int64) *big.Rat {
+	if m.full.Cmp(rat(since-1)) > 0 {
+		return new(big.Rat).Set(m.full)
+	}
+	return rat(since)
+}
+
+func (m *bucketModel) capacity() int { return m.burst }
+
+func (m *bucketModel) arrive(now int64) int64 {
+	if m.late > 0 && new(big.Rat).Add(m.full, rat(m.slack)).Cmp(rat(now)) < 0 {
+		m.late = 0
+	}
+	return max(now-m.late, m.floor)
+}
+
+func (m *bucketModel) due(_, since int64, cost int) int64 { return m.plan(since, 0, cost) }
+
+func (m *bucketModel) plan(since int64, ahead, cost int) int64 {
+	since = max(since, m.floor)
+	at := max(since, m.held)
+	if m.rate.IsUnlimited() {
+		return at
+	}
+	due := m.from(since)
+	due.Add(due, m.times(ahead+cost-m.burst))
+	return max(at, ceil(due))
+}
+
+func (m *bucketModel) take(now, since int64, cost, _ int) {
+	since = max(since, m.floor)
+	due := now
+	if now > since {
+		due = m.due(now, since, cost)
+	}
+	m.late = min(max(0, now-due), m.slack)
+	if !m.rate.IsUnlimited() {
+		m.full = m.from(max(since, now-m.slack))
+		m.full.Add(m.full, m.times(cost))
+	}
+}
+
+// fill lets a full bucket run over: what is left counts from the instant at which the plan
+// changes, or from the end of the hold.
+func (m *bucketModel) fill(now int64) (ref int64) {
+	m.floor = max(m.floor, now)
+	ref = max(now, m.held)
+	if m.full.Cmp(rat(ref)) < 0 {
+		m.full = rat(ref)
+	}
+	return ref
+}
+
+func (m *bucketModel) setRate(now int64, r pace.Rate) {
+	ref := m.fill(now)
+	missing := rat(0) // tokens
+	switch {
+	case !m.rate.IsUnlimited():
+		missing.Sub(m.full, rat(ref)).Quo(missing, m.interval())
+	case m.held > now:
+		missing.SetInt64(int64(m.burst - 1))
+	}
+	m.rate = r
+	// They take so long at the new rate, rounded up to 1/n of a nanosecond, n reduced.
+	debt := missing.Mul(missing, m.interval())
+	unit := rat(1)
+	if !r.IsUnlimited() {
+		unit.SetFrac(big.NewInt(1), m.interval().Denom())
+	}
+	debt.Quo(debt, unit)
+	m.full = new(big.Rat).Mul(rat(ceil(debt)), unit)
+	m.full.Add(m.full, rat(ref))
+}
+
+func (m *bucketModel) setBurst(now int64, burst int) {
+	m.fill(now)
+	m.full = new(big.Rat).Add(m.full, m.times(burst-m.burst))
+	m.burst = burst
+}
+
+func (m *bucketModel) hold(until int64) {
+	if until <= m.held {
+		return
+	}
+	m.held, m.floor, m.late = until, max(m.floor, until), 0
+	if least := new(big.Rat).Add(rat(until), m.times(m.burst-1)); m.full.Cmp(least) < 0 {
+		m.full = least
+	}
+}
+
+func (m *bucketModel) settle(now int64, delta int) {
+	m.floor = max(m.floor, now)
+	if delta > 0 {
+		m.fill(now)
+	}
+	m.full = new(big.Rat).Add(m.full, m.times(delta))
+}
+
+// rest: where nobody waits for a new plan, it counts from then, in whole nanoseconds. So
+// much of a token is lost.
+func (m *bucketModel) rest(now int64) {
+	if m.held > now || m.late > 0 && (m.arrive(now) < now || m.late > 0) {
+		return
+	}
+	if m.planned != m.rate || m.room != m.burst {
+		m.planned, m.room, m.begun = m.rate, m.burst, now
+	}
+	if m.full.Cmp(rat(m.begun)) < 0 {
+		m.full = rat(m.begun)
+	}
+}
+
+func (m *bucketModel) inUse(int64) int  { return 0 }
+func (m *bucketModel) heldUntil() int64 { return m.held }
+func (m *bucketModel) idle(now int64) bool {
+	return m.held <= now && m.full.Cmp(rat(now)) <= 0
+}
+
+func ceil(r *big.Rat) int64 {
+	q, rest := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() != 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return q.Int64()
+}
+
+// wholeRates have intervals of whole nanoseconds.
+var wholeRates = []pace.Rate{
+	pace.PerSecond(2), pace.PerSecond(1000), pace.Every(1500 * time.Millisecond), pace.PerMinute(1), pace.Unlimited(),
+}
+
+var fractionRates = []pace.Rate{
+	pace.PerSecond(7), pace.Per(3, 100*time.Millisecond), pace.Per(997, time.Minute), pace.Per(1_234_567, 24*time.Hour), pace.PerHour(3600), pace.Unlimited(),
+}
+
+func TestModelRate(t *testing.T) {
+	kinds := []kind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opNext, opNext,
+		opSettle, opLeave, opHold, opRate, opBurst, opStats}
+	lates := []time.Duration{0, 0, 0, time.Millisecond, 3*time.Millisecond + 1, 30 * time.Millisecond}
+	model(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
+		rates, kinds := fractionRates, kinds
+		if rapid.Bool().Draw(t, "whole") {
+			rates = wholeRates
+			if late == 0 {
+				kinds = append(kinds, opTie, opTie)
+			}
+		}
+		first := rapid.SampledFrom(rates).Draw(t, "rate")
+		burst := rapid.SampledFrom([]int{1, 1, 2, 5}).Draw(t, "burst")
+		slack := rapid.SampledFrom([]time.Duration{0, -1, 2 * time.Millisecond, time.Second}).Draw(t, "slack")
+		ops := drawOps(t, kinds...)
+		return func(s *stage) error {
+			g := gate.NewRate(first, &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock})
+			m := newBucketModel(first, burst, slack)
+			p := newPlot(s, g, m, late)
+			p.costs = func(a int64) int { return 1 + int(a/3)%(m.burst+1)*int(a%2) } // now and then above the burst
+			p.adjust = func(_, cost, actual int) {
+				p.line.change(func() { m.settle(p.line.now, actual-cost) })
+			}
+			p.change = func(o op) bool {
+				now := p.line.now
+				switch o.kind {
+				case opHold:
+					d := time.Duration(o.a+o.b) * time.Millisecond
+					if g.Hold(d); d > 0 {
+						p.line.change(func() { m.hold(now + int64(d)) })
+					}
+				case opRate:
+					r := rates[o.a%int64(len(rates))]
+					g.SetRate(r)
+					p.line.change(func() { m.setRate(now, r) })
+				case opBurst:
+					n := 1 + int(o.a)%6
+					g.SetBurst(n)
+					p.line.change(func() { m.setBurst(now, n) })
+				default:
+					return false
+				}
+				return true
+			}
+			return p.run(ops)
+		}
+	})
+}

@@ -1,0 +1,324 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/escapement-go/escapement/gate"
+)
+
+// Group runs jobs in goroutines of their own and fails with the first of their errors.
+//
+// Most callers make one with [WithContext], call [Group.SetGate], hand over their jobs
+// with [Group.Go], and [Group.Wait]. Jobs that cost more than one token go by
+// [Group.GoCost], those that are to run now or not at all by [Group.TryGo].
+//
+// The zero Group is ready for use: without a limit, without a gate and without a context
+// of the caller's. A Group must not be copied after it was first used. Go, GoCost, TryGo
+// and Wait can be called from any number of goroutines, jobs among them; SetLimit and
+// SetGate must not be called while they are.
+//
+// It can be used again after Wait, but an error stays: a Group that has failed goes on
+// to return that error, and with a gate it starts nothing more. A new task wants a new
+// Group.
+//
+// A Group does not try again and does not collect results.
+type Group struct {
+	wg     sync.WaitGroup
+	active atomic.Int64  // goroutines that belong to the group and have not ended
+	sem    chan struct{} // nil: no limit. Its capacity is the limit: each goroutine's start sends, its end receives; never closed
+	gate   gate.Gate     // nil: none
+
+	// ctx is the group's context: WithContext's, or one that a gate made necessary. It
+	// lives as long as the group. Whoever reads it without the lock knows that it was
+	// made before: it is never replaced.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	bound  bool // ctx is WithContext's: Wait ends it
+
+	// mu guards err, and the making and the ending of ctx, so that the two agree: once
+	// fail has returned, to whoever it was, the context has ended. No job runs under it,
+	// and nobody waits.
+	mu  sync.Mutex
+	err error // the first
+}
+
+// WithContext returns a group and its context, which is derived from ctx.
+//
+// That context ends with the first failure, whose error is its cause, and when Wait
+// returns, whichever comes first. If ctx ends, jobs that wait for the limit or at the
+// gate don't run and the group fails with the cause; without a gate it is up to the jobs
+// to look at the context.
+//
+// After Wait the context has ended for good. A group with a gate runs nothing then: Go
+// returns, the job does not run, and Wait returns the cause, which is [context.Canceled]
+// after a first round without an error. A group without a gate does run it, as
+// errgroup's does.
+func WithContext(ctx context.Context) (*Group, context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &Group{ctx: ctx, cancel: cancel, bound: true}, ctx
+}
+
+// Go runs f in a goroutine of its own. The first call must come before Wait.
+//
+// Without a gate it waits, if there is a limit, until the group has fewer goroutines than
+// that, whatever becomes of the context. Then f runs.
+//
+// With a gate, f's goroutine enters it with a cost of 1, runs f, and leaves it with f's
+// error, also if f panics or ends its goroutine. Go does not wait for the gate. It does
+// wait for the limit, but not beyond the end of the group's context. If the context ends
+// before f could run, f never runs, the gate is as if nobody had come, and the group
+// fails with the context's cause, unless it has failed before. An error of entering fails
+// the group like one of f: a *[gate.CapacityError], or a *[gate.DeadlineError], which comes
+// as soon as it is known that the last job can't start before the context's deadline.
+//
+// If f panics, the program crashes, and Wait does not return before that. If f calls
+// [runtime.Goexit], that counts as a return without an error.
+func (g *Group) Go(f func() error) {
+	if g.gate != nil {
+		g.pass(1, f)
+		return
+	}
+	sem := g.sem
+	if sem != nil {
+		sem <- struct{}{}
+	}
+	g.enlist()
+	go g.run(sem, f)
+}
+
+// GoCost is [Group.Go] for a job that enters the gate with the given cost. Without a gate
+// the cost has no meaning. It panics if the cost is less than 1.
+func (g *Group) GoCost(cost int, f func() error) {
+	if cost < 1 {
+		panic(fmt.Sprintf("group: Group.GoCost: cost must be at least 1, got %d", cost))
+	}
+	if g.gate != nil {
+		g.pass(cost, f)
+		return
+	}
+	g.Go(f)
+}
+
+// TryGo is [Group.Go] for a job that is to start at this very instant: it never waits, and
+// reports whether f was started. The limit must allow it and, if there is a gate, so must
+// that, with a cost of 1 and overtaking nobody who waits there. If not, nothing was taken
+// from either.
+//
+// With a gate, TryGo starts nothing after the group's context has ended. That is not the
+// refusal of a busy group, which can be asked again: the group has failed. Should the
+// context end between the start and the first instruction of f, f does not run; Wait
+// returns an error then, as it does whenever a job was not run.
+func (g *Group) TryGo(f func() error) bool {
+	if g.gate != nil && g.ended() {
+		return false
+	}
+	sem := g.sem
+	if sem != nil {
+		select {
+		case sem <- struct{}{}:
+		default:
+			return false
+		}
+	}
+	if g.gate == nil {
+		g.enlist()
+		go g.run(sem, f)
+		return true
+	}
+	p, ok := g.gate.TryEnter(1)
+	if !ok {
+		if sem != nil {
+			<-sem // its own
+		}
+		return false
+	}
+	g.enlist()
+	go g.runEntered(sem, p, f)
+	return true
+}
+
+// Wait waits until all goroutines of the group have ended, and with a gate also until no
+// call of Go waits for the limit. It returns the first error, or nil if there was none;
+// with a gate, nil means that every job has run. The context of [WithContext] has ended
+// when it returns.
+func (g *Group) Wait() error {
+	g.wg.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bound {
+		g.cancel(g.err)
+	}
+	return g.err
+}
+
+// SetLimit limits the group to n goroutines, those that wait at a gate among them. A
+// negative n means no limit, which is where a group begins. With a limit of 0 nothing can
+// start: TryGo returns false, and Go waits, without a gate for ever.
+//
+// SetLimit panics if n is not negative and goroutines of the group are active. A negative
+// n is for those that come later.
+func (g *Group) SetLimit(n int) {
+	if n < 0 {
+		g.sem = nil
+		return
+	}
+	g.checkIdle("SetLimit")
+	g.sem = make(chan struct{}, n)
+}
+
+// SetGate makes all jobs pass the gate from now on. A nil gate means none, which is where
+// a group begins. Several groups can share a gate.
+//
+// A zero Group gets a context of its own with its first gate, so that a failure reaches
+// those who wait there.
+//
+// SetGate panics if goroutines of the group are active.
+func (g *Group) SetGate(gt gate.Gate) {
+	g.checkIdle("SetGate")
+	g.gate = gt
+	if gt != nil {
+		g.context()
+	}
+}
+
+func (g *Group) checkIdle(name string) {
+	if n := g.active.Load(); n != 0 {
+		panic(fmt.Sprintf("group: Group.%s: must not be called while goroutines are active, got a call while %d are", name, n))
+	}
+}
+
+// pass is Go with a gate.
+func (g *Group) pass(cost int, f func() error) {
+	// Enlisted before it waits: a Wait that comes meanwhile must not take the group for
+	// complete.
+	g.enlist()
+	sem := g.sem
+	if g.ended() || sem != nil && !g.admit(sem) {
+		g.active.Add(-1)
+		g.wg.Done()
+		return
+	}
+	go g.enter(sem, cost, f)
+}
+
+// admit waits for the limit, and reports whether that ended before the context did.
+func (g *Group) admit(sem chan<- struct{}) bool {
+	select {
+	case sem <- struct{}{}:
+		return true // should the context have ended as well, the goroutine sees it
+	case <-g.ctx.Done():
+		g.ended()
+		return false
+	}
+}
+
+// The rest is what every goroutine of the group is made of, whatever it does: enlist
+// before it is started, done as its outermost deferred call, fail for its error, and
+// context for all its waiting.
+
+// context returns the group's context, and makes one if there is none.
+func (g *Group) context() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx == nil {
+		g.ctx, g.cancel = context.WithCancelCause(context.Background())
+		if g.err != nil {
+			g.cancel(g.err)
+		}
+	}
+	return g.ctx
+}
+
+// ended reports whether the group's context has ended. It is asked where a job would not
+// run for that, so the group has failed then.
+func (g *Group) ended() bool {
+	if g.ctx.Err() == nil {
+		return false
+	}
+	g.fail(context.Cause(g.ctx))
+	return true
+}
+
+// fail makes err the group's error, if it is the first, and ends the context.
+func (g *Group) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return
+	}
+	g.err = err
+	if g.cancel != nil {
+		g.cancel(err)
+	}
+}
+
+// enlist announces a goroutine, which done ends.
+func (g *Group) enlist() {
+	g.wg.Add(1)
+	g.active.Add(1)
+}
+
+// done ends a goroutine that holds a place in sem, if that is not nil. It must be
+// deferred, and by the goroutine itself.
+func (g *Group) done(sem <-chan struct{}) {
+	// A panic goes on from here and ends the program, with the stack of where it
+	// happened. To let Wait return first would let main return first, and the program
+	// end as if all were well. To hand it over to Wait was tried in errgroup and taken
+	// back: it hides the stack, and it deadlocks where Wait waits for something that
+	// only the lost goroutine would have done.
+	if v := recover(); v != nil {
+		panic(v)
+	}
+	if sem != nil {
+		<-sem
+	}
+	g.active.Add(-1)
+	g.wg.Done()
+}
+
+// run is the goroutine of a job without a gate.
+func (g *Group) run(sem chan struct{}, f func() error) {
+	defer g.done(sem)
+	if err := f(); err != nil {
+		g.fail(err)
+	}
+}
+
+// enter is the goroutine of a job with a gate.
+func (g *Group) enter(sem chan struct{}, cost int, f func() error) {
+	defer g.done(sem)
+	p, err := g.gate.Enter(g.ctx, cost)
+	if err != nil {
+		// A gate from elsewhere may not know of causes.
+		if !g.ended() {
+			g.fail(err)
+		}
+		return
+	}
+	g.work(p, f)
+}
+
+// runEntered is the goroutine of a job that has entered the gate already.
+func (g *Group) runEntered(sem chan struct{}, p gate.Pass, f func() error) {
+	defer g.done(sem)
+	g.work(p, f)
+}
+
+// work runs f between entering and leaving.
+func (g *Group) work(p gate.Pass, f func() error) {
+	if g.ended() {
+		// The context ended after the gate had looked at it.
+		p.Settle(0)
+		p.Leave(context.Cause(g.ctx))
+		return
+	}
+	var err error
+	defer func() { p.Leave(err) }()
+	if err = f(); err != nil {
+		// Before leaving: whoever gets the place must not start.
+		g.fail(err)
+	}
+}
