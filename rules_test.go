@@ -18,10 +18,12 @@ const module = "github.com/escapement-go/escapement"
 // mayImport says which packages of this module each of them may import in code that is
 // not a test. What is not named may import none.
 var mayImport = map[string][]string{
-	"pace":          {"internal/schedule", "internal/timing"},
-	"gate":          {"internal/schedule", "internal/timing", "pace"},
-	"gate/gatetest": {"gate"},
-	"group":         {"gate"},
+	"pace":            {"internal/schedule", "internal/timing"},
+	"gate":            {"internal/adapt", "internal/schedule", "internal/timing", "pace"},
+	"gate/gatetest":   {"gate"},
+	"group":           {"gate"},
+	"retry":           {"gate", "internal/timing"},
+	"retry/retryhttp": {"gate", "internal/timing", "retry"},
 }
 
 // Nothing points the other way: gate does not know group, and nobody knows who uses it.

@@ -125,7 +125,7 @@ func (a *all) TryEnter(cost int) (Pass, bool) {
 		p, ok := g.TryEnter(cost)
 		if !ok {
 			a.lane.refused.Add(1)
-			j.undo(nil)
+			j.undo(errUndone)
 			return Pass{}, false
 		}
 		j.outs = append(j.outs, p)

@@ -170,6 +170,7 @@ func (m *slotMember) Stats() Stats           { return (*Concurrency)(m).Stats() 
 func (m *slotMember) node() *node            { return &m.n }
 func (m *slotMember) sync()                  { m.word.Or(locked) }
 func (m *slotMember) open(int64)             { m.word.And(^locked) }
+func (m *slotMember) broken() error          { return nil }
 func (m *slotMember) limit() int             { return int(m.size.Load()) }
 func (m *slotMember) arrive(now int64) int64 { return now }
 func (m *slotMember) due(now, _ int64, cost int) int64 {

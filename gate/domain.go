@@ -38,6 +38,8 @@ type member interface {
 	// Nobody waits for the member then.
 	open(now int64)
 
+	// broken returns the error that everybody gets, if there is one.
+	broken() error
 	// limit returns the highest cost that can ever be admitted.
 	limit() int
 	// arrive returns the instant from which an entry counts that comes at now.
@@ -68,6 +70,7 @@ type node struct {
 	clk    *timing.Clock // nil: time does not matter to this member
 	alarm  *timing.Alarm // nil where clk is
 	parked parking       // guarded by the domain: who waits for this member, by arrival
+	lanes  []*place      // guarded by the domain: all lanes with this member where somebody waits
 	now    int64         // guarded by the domain: last reading
 	synced bool          // guarded by the domain: it is in domain.synced
 	dirty  bool          // guarded by the domain: it is in domain.dirty
@@ -184,6 +187,10 @@ func (d *domain) process(m member) {
 			now = l.now()
 		}
 		d.sync(m, now)
+		if m.broken() != nil {
+			l.finish(d, w, broken, 0)
+			continue
+		}
 		if w.cost > m.limit() {
 			l.finish(d, w, oversize, int64(m.limit()))
 			continue
@@ -234,8 +241,8 @@ func (n *node) change(f func(now int64)) {
 	now := n.lane.now()
 	d.sync(n.self, now)
 	f(now)
-	for _, p := range append(parking(nil), n.parked...) {
-		p.lane.review(d, now)
+	for i := len(n.lanes) - 1; i >= 0; i-- {
+		n.lanes[i].lane.review(d, now) // takes it out of n.lanes, if nobody is left
 	}
 	d.mark(n.self)
 	d.unlock()

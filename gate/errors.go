@@ -2,8 +2,20 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+)
+
+// ErrGaveUp is returned to everyone, waiting or new, by an [Adaptive] gate that has been
+// throttled GiveUp generations in a row, until it is Reset.
+var ErrGaveUp = errors.New("gate: given up after being throttled too often in a row")
+
+// errUndone is what a gate is left with by an entry that did not take place, and
+// errUnfinished by one whose work did not return. They say nothing of the far side.
+var (
+	errUndone     = errors.New("gate: the entry did not take place")
+	errUnfinished = errors.New("gate: the work did not return")
 )
 
 // CapacityError is returned to an entry that costs more than its gate can ever admit,

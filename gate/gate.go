@@ -75,14 +75,16 @@ func NewPass(k Keeper, id uint64, cost int) Pass { return Pass{k, id, cost} }
 
 // Do enters the gate, calls f and leaves with f's error, which it returns. An error from
 // entering is returned as it is, and f is not called. If f panics or ends its goroutine,
-// the gate is left all the same.
-func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) (err error) {
+// the gate is left all the same, with an error.
+func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) error {
 	p, err := g.Enter(ctx, cost)
 	if err != nil {
 		return err
 	}
-	defer func() { p.Leave(err) }()
-	return f(ctx)
+	left := errUnfinished
+	defer func() { p.Leave(left) }()
+	left = f(ctx)
+	return left
 }
 
 // Stats is what a gate can tell about itself at one instant.

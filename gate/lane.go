@@ -44,6 +44,7 @@ type place struct {
 	lane *lane
 	m    member
 	pos  int // in the member's parking; -1: not there
+	list int // in the member's lanes, if somebody waits
 }
 
 // waiter is an entry that waits.
@@ -66,6 +67,7 @@ const (
 	granted
 	hopeless // the deadline will come first
 	oversize // the gate has become too small
+	broken   // the gate has given up
 )
 
 func (l *lane) init(members ...member) {
@@ -101,6 +103,9 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	blocked, err := l.admit(d, now, cost, at)
 	if blocked == nil {
 		d.unlock()
+		if err != nil {
+			l.refused.Add(1)
+		}
 		return at[0], err
 	}
 	deadline := int64(never)
@@ -140,6 +145,9 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	case hopeless:
 		l.refused.Add(1)
 		return 0, &DeadlineError{Wait: time.Duration(info)}
+	case broken:
+		l.refused.Add(1)
+		return 0, ErrGaveUp
 	case oversize:
 		l.refused.Add(1)
 		return 0, &CapacityError{Cost: cost, Capacity: int(info)}
@@ -170,8 +178,7 @@ func (l *lane) tryEnter(cost int, marks []uint64) (uint64, bool) {
 }
 
 // admit lets a newcomer through, if that is possible at now. If not, it returns a place
-// that keeps it back, or the error that it can't ever be admitted. It counts refusals
-// for their cost only.
+// that keeps it back, or the error that it can't ever be admitted.
 func (l *lane) admit(d *domain, now int64, cost int, marks []uint64) (*place, error) {
 	for i := range l.places {
 		if m := l.places[i].m; len(m.node().parked) > 0 {
@@ -183,8 +190,10 @@ func (l *lane) admit(d *domain, now int64, cost int, marks []uint64) (*place, er
 	for i := range l.places {
 		p := &l.places[i]
 		d.sync(p.m, now)
+		if err := p.m.broken(); err != nil {
+			return nil, err
+		}
 		if limit := p.m.limit(); cost > limit {
-			l.refused.Add(1)
 			return nil, &CapacityError{Cost: cost, Capacity: limit}
 		}
 		if blocked == nil && (l.head != nil || len(p.m.node().parked) > 0 || p.m.due(now, p.m.arrive(now), cost) > now) {
@@ -224,7 +233,7 @@ func (l *lane) blocker(d *domain, p *place, now int64) *place {
 		if first := q.m.node().parked; len(first) > 0 && first[0].lane.head.seq < w.seq {
 			return q
 		}
-		if w.cost > q.m.limit() || q.m.due(now, w.since, w.cost) > now {
+		if q.m.broken() != nil || w.cost > q.m.limit() || q.m.due(now, w.since, w.cost) > now {
 			return q
 		}
 	}
@@ -255,15 +264,16 @@ func (l *lane) finish(d *domain, w *waiter, why fate, info int64) {
 }
 
 // review sends away all whose wait has come to outlast their deadline, or whose cost the
-// capacity, after the plan was changed at now.
+// capacity, after the plan was changed at now, and everybody if a member has given up.
 func (l *lane) review(d *domain, now int64) {
 	var ahead uint64
 	for w := l.head; w != nil; {
 		next := w.next
-		small := int64(never)
+		small, gone := int64(never), false
 		for i := range l.places {
 			p := &l.places[i]
 			d.sync(p.m, now)
+			gone = gone || p.m.broken() != nil
 			small = min(small, int64(p.m.limit()))
 		}
 		plan := int64(0)
@@ -271,6 +281,8 @@ func (l *lane) review(d *domain, now int64) {
 			plan = l.plan(now, ahead, w.cost)
 		}
 		switch {
+		case gone:
+			l.finish(d, w, broken, 0)
 		case int64(w.cost) > small:
 			l.finish(d, w, oversize, small)
 		case plan >= w.deadline:
@@ -289,7 +301,7 @@ func (l *lane) undo(marks []uint64, cost int) {
 		m := l.places[i].m
 		m.node().granted.Add(^uint64(0))
 		m.settle(marks[i], cost, 0)
-		m.leave(marks[i], 0, nil)
+		m.leave(marks[i], 0, errUndone)
 	}
 }
 
@@ -302,6 +314,12 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 		w.prev.next = w
 	} else {
 		l.head = w
+		for i := range l.places {
+			p := &l.places[i]
+			n := p.m.node()
+			p.list = len(n.lanes)
+			n.lanes = append(n.lanes, p)
+		}
 	}
 	l.tail = w
 	l.count++
@@ -354,6 +372,13 @@ func (l *lane) drop(d *domain, w *waiter) {
 	kept := false
 	for i := range l.places {
 		p := &l.places[i]
+		if l.head == nil {
+			lanes := p.m.node().lanes
+			last := lanes[len(lanes)-1]
+			lanes[p.list], last.list = last, p.list
+			lanes[len(lanes)-1] = nil
+			p.m.node().lanes = lanes[:len(lanes)-1]
+		}
 		if p.pos < 0 {
 			continue
 		}

@@ -17,29 +17,30 @@ import (
 )
 
 // The tests in the files model_* make random calls of a gate and compare what becomes of
-// every entry with a slow and obvious reference: a plain line in front of a limit, told
+// every entry with a slow and obvious reference: a plain queue in front of a limit, told
 // in exact arithmetic. Each case runs in a bubble of its own, on the mock or on the real
 // clock; instants are nanoseconds since it began.
 
-// none is the instant that does not come, or is not known.
-const none = math.MaxInt64
+// noInstant is the instant that does not come, or is not known.
+const noInstant = math.MaxInt64
 
-// limit is the reference of what a gate limits. All instants are int64 nanoseconds.
-type limit interface {
+// modelLimit is the reference of what a gate limits. All instants are int64 nanoseconds.
+type modelLimit interface {
 	capacity() int
-	arrive(now int64) int64                   // from when an entry counts that comes at now
-	due(now, since int64, cost int) int64     // when it may go, if nothing changes
+	arrive(now int64) int64                    // from when an entry counts that comes at now
+	due(now, since int64, cost int) int64      // when it may go, if nothing changes
 	plan(now int64, ahead int, cost int) int64 // before when it can't, behind others
 	take(now, since int64, cost, id int)
 	rest(now int64) // after each call, where nobody waits
 	inUse(now int64) int
 	heldUntil() int64
 	idle(now int64) bool
+	fresh() int64 // from when it is as good as new
 }
 
-// line is the reference of a gate.
-type line struct {
-	limit
+// modelQueue is the reference of a gate.
+type modelQueue struct {
+	modelLimit
 	late    int64 // how late the alarms ring
 	now     int64
 	waiting []*waiter
@@ -53,7 +54,7 @@ type waiter struct {
 	id, cost int
 	since    int64
 	deadline int64
-	ends     int64 // when its context ends; none: not by itself
+	ends     int64 // when its context ends; noInstant: not by itself
 	cause    error
 }
 
@@ -80,7 +81,7 @@ func (f fate) equal(g fate) bool {
 	return f.err == g.err
 }
 
-func (q *line) decide(id int, err error) {
+func (q *modelQueue) decide(id int, err error) {
 	q.fates[id] = fate{q.now, err}
 	var c *gate.CapacityError
 	var d *gate.DeadlineError
@@ -94,10 +95,10 @@ func (q *line) decide(id int, err error) {
 	}
 }
 
-// remove takes a waiter out of the line. Until now it was the waiter that kept back the
+// remove takes a waiter out of the queue. Until now it was the waiter that kept back the
 // one behind it, as long as it was not the system that did: from when the waiter itself
 // was due.
-func (q *line) remove(w *waiter) {
+func (q *modelQueue) remove(w *waiter) {
 	i := slices.Index(q.waiting, w)
 	if i == 0 && len(q.waiting) > 1 {
 		next := q.waiting[1]
@@ -107,7 +108,7 @@ func (q *line) remove(w *waiter) {
 }
 
 // look lets everybody through who can go now.
-func (q *line) look() {
+func (q *modelQueue) look() {
 	for len(q.waiting) > 0 {
 		w := q.waiting[0]
 		due := q.due(q.now, w.since, w.cost)
@@ -119,7 +120,10 @@ func (q *line) look() {
 			q.remove(w)
 			q.take(q.now, max(w.since, due), w.cost, w.id)
 			q.decide(w.id, nil)
-		case due != none && due >= w.deadline:
+			if len(q.waiting) == 0 {
+				q.rest(q.now)
+			}
+		case due != noInstant && due >= w.deadline:
 			q.remove(w)
 			q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(due - q.now)})
 		default:
@@ -129,7 +133,7 @@ func (q *line) look() {
 }
 
 // change makes a change of plan, to which everybody who waits is held at once.
-func (q *line) change(f func()) {
+func (q *modelQueue) change(f func()) {
 	f()
 	q.look()
 	ahead := 0
@@ -150,14 +154,14 @@ func (q *line) change(f func()) {
 }
 
 // enter is an entry that comes now. It reports whether it has its fate already.
-func (q *line) enter(w *waiter, try bool) {
+func (q *modelQueue) enter(w *waiter, try bool) {
 	q.look()
 	w.since = q.now
-	if w.cost > q.capacity() {
+	if w.cost > q.capacity() && !try {
 		q.decide(w.id, &gate.CapacityError{Cost: w.cost, Capacity: q.capacity()})
 		return
 	}
-	if len(q.waiting) == 0 {
+	if len(q.waiting) == 0 && w.cost <= q.capacity() {
 		if since := q.arrive(q.now); q.due(q.now, since, w.cost) <= q.now {
 			q.take(q.now, since, w.cost, w.id)
 			q.decide(w.id, nil)
@@ -165,14 +169,14 @@ func (q *line) enter(w *waiter, try bool) {
 		}
 	}
 	if try {
-		q.decide(w.id, &gate.CapacityError{}) // any refusal
+		q.decide(w.id, refused)
 		return
 	}
 	ahead := 0
 	for _, v := range q.waiting {
 		ahead += v.cost
 	}
-	if plan := q.plan(q.now, ahead, w.cost); w.deadline != none && plan >= w.deadline {
+	if plan := q.plan(q.now, ahead, w.cost); w.deadline != noInstant && plan >= w.deadline {
 		q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(plan - q.now)})
 		return
 	}
@@ -181,7 +185,7 @@ func (q *line) enter(w *waiter, try bool) {
 }
 
 // abandon ends the context of a waiter now.
-func (q *line) abandon(w *waiter) {
+func (q *modelQueue) abandon(w *waiter) {
 	head := q.waiting[0] == w
 	q.remove(w)
 	q.decide(w.id, w.cause)
@@ -192,11 +196,11 @@ func (q *line) abandon(w *waiter) {
 
 // next returns when something happens by itself: the alarm of the first, or the end of
 // somebody's context.
-func (q *line) next() (alarm, end int64) {
-	alarm, end = none, none
+func (q *modelQueue) next() (alarm, end int64) {
+	alarm, end = noInstant, noInstant
 	for i, w := range q.waiting {
 		end = min(end, w.ends)
-		if due := q.due(q.now, w.since, w.cost); i == 0 && due != none {
+		if due := q.due(q.now, w.since, w.cost); i == 0 && due != noInstant {
 			alarm = due + q.late
 		}
 	}
@@ -204,7 +208,7 @@ func (q *line) next() (alarm, end int64) {
 }
 
 // advance lets time pass until to.
-func (q *line) advance(to int64) {
+func (q *modelQueue) advance(to int64) {
 	for {
 		alarm, end := q.next()
 		at := min(alarm, end)
@@ -214,19 +218,18 @@ func (q *line) advance(to int64) {
 		q.now = max(q.now, at)
 		// Whose context ends at the instant of the grant may have got in before it ended.
 		// If not, it is as if it had never come.
+		head := len(q.waiting) > 0 && q.waiting[0].ends <= at
 		for _, w := range slices.Clone(q.waiting) {
-			if w.ends > at || !slices.Contains(q.waiting, w) {
-				continue
-			}
-			if real, ok := q.asked(w.id); alarm > at || !ok || real.err != nil {
-				q.abandon(w)
+			if real, ok := q.asked(w.id); w.ends <= at && !(ok && real.err == nil && real.at == at) {
+				q.remove(w)
+				q.decide(w.id, w.cause)
 			}
 		}
-		if alarm <= at {
+		if head || alarm <= at {
 			q.look()
 		}
 		for _, w := range slices.Clone(q.waiting) {
-			if w.ends <= at && slices.Contains(q.waiting, w) {
+			if w.ends <= at {
 				q.abandon(w)
 			}
 		}
@@ -249,7 +252,7 @@ type stage struct {
 	clock   clock.Clock // for the options of the gates
 	mock    *clock.Mock
 	start   time.Time
-	results chan result
+	results chan modelResult
 	real    map[int]fate
 	passes  map[int]gate.Pass
 	costs   map[int]int
@@ -257,7 +260,7 @@ type stage struct {
 	running int
 }
 
-type result struct {
+type modelResult struct {
 	id   int
 	fate fate
 	pass gate.Pass
@@ -268,7 +271,7 @@ type result struct {
 func play(t *testing.T, mock bool, late time.Duration, f func(*stage) error) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{
-			results: make(chan result, 1000),
+			results: make(chan modelResult, 1000),
 			real:    map[int]fate{},
 			passes:  map[int]gate.Pass{},
 			costs:   map[int]int{},
@@ -346,20 +349,20 @@ func (c deadlined) Deadline() (time.Time, bool) { return c.deadline, true }
 func (s *stage) enter(g gate.Gate, w *waiter) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.cancels[w.id], s.costs[w.id] = cancel, w.cost
-	if w.ends != none {
+	if w.ends != noInstant {
 		if w.ends <= s.now() {
 			cancel(w.cause)
 		} else {
 			s.after(w.ends, func() { cancel(w.cause) })
 		}
 	}
-	if w.deadline != none {
+	if w.deadline != noInstant {
 		ctx = deadlined{ctx, s.start.Add(time.Duration(w.deadline))}
 	}
 	s.running++
 	go func() {
 		p, err := g.Enter(ctx, w.cost)
-		s.results <- result{w.id, fate{s.now(), err}, p}
+		s.results <- modelResult{w.id, fate{s.now(), err}, p}
 	}()
 	s.settle()
 }
@@ -367,7 +370,7 @@ func (s *stage) enter(g gate.Gate, w *waiter) {
 // try enters at this instant or not at all.
 func (s *stage) try(g gate.Gate, w *waiter) {
 	p, ok := g.TryEnter(w.cost)
-	r := fate{s.now(), &gate.CapacityError{}}
+	r := fate{s.now(), refused}
 	if ok {
 		r.err = nil
 	}
@@ -375,85 +378,94 @@ func (s *stage) try(g gate.Gate, w *waiter) {
 	s.settle()
 }
 
-// op is one random call.
-type op struct {
-	kind kind
+// modelOp is one random call.
+type modelOp struct {
+	kind modelKind
 	a, b int64
 	some bool
 }
 
-type kind string
+type modelKind string
 
 const (
-	opEnter    kind = "enter"
-	opTry      kind = "try"
-	opCancel   kind = "cancel"   // of somebody who waits, or of the first or the last
-	opTie      kind = "tie"      // an entry whose context ends when it is due
-	opAdvance  kind = "advance"  // by a span
-	opNext     kind = "next"     // until something happens, or just before
-	opLeave    kind = "leave"    // of somebody who got in
-	opSettle   kind = "settle"   //
-	opHold     kind = "hold"     //
-	opRate     kind = "rate"     // SetRate
-	opBurst    kind = "burst"    // SetBurst
-	opLimit    kind = "limit"    // SetLimit
-	opSwap     kind = "swap"     // somebody leaves and at once the first who waits is cancelled
-	opStats    kind = "stats"    //
-	opDeadline kind = "deadline" // an entry with a deadline
+	opEnter    modelKind = "enter"
+	opTry      modelKind = "try"
+	opCancel   modelKind = "cancel"   // of somebody who waits, or of the first or the last
+	opTie      modelKind = "tie"      // an entry whose context ends when it is due
+	opAdvance  modelKind = "advance"  // by a span
+	opNext     modelKind = "next"     // until something happens, or just before
+	opIdle     modelKind = "idle"     // until the gate is as good as new, and a little longer
+	opLeave    modelKind = "leave"    // of somebody who got in
+	opSettle   modelKind = "settle"   //
+	opHold     modelKind = "hold"     //
+	opRate     modelKind = "rate"     // SetRate
+	opBurst    modelKind = "burst"    // SetBurst
+	opLimit    modelKind = "limit"    // SetLimit
+	opSwap     modelKind = "swap"     // somebody leaves and at once the first who waits is cancelled
+	opStats    modelKind = "stats"    //
+	opDeadline modelKind = "deadline" // an entry with a deadline
 )
 
-func (o op) String() string { return fmt.Sprintf("%s(%d, %d, %v)", string(o.kind), o.a, o.b, o.some) }
+func (o modelOp) String() string {
+	return fmt.Sprintf("%s(%d, %d, %v)", string(o.kind), o.a, o.b, o.some)
+}
 
-func drawOps(t *rapid.T, kinds ...kind) []op {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
-		return op{
+func drawOps(t *rapid.T, kinds ...modelKind) []modelOp {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) modelOp {
+		return modelOp{
 			kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
 			a:    rapid.OneOf(rapid.Int64Range(0, 7), rapid.Int64Range(0, 3000)).Draw(t, "a"),
 			b:    rapid.Int64Range(-1, 1).Draw(t, "b"),
 			some: rapid.Bool().Draw(t, "some"),
 		}
-	}), 1, 40).Draw(t, "ops")
+	}), rapid.SampledFrom([]int{1, 20, 60}).Draw(t, "at least"), 100).Draw(t, "ops")
 }
 
 // plot plays the calls on a gate and on its reference.
 type plot struct {
 	*stage
-	*line
+	*modelQueue
 	gate   gate.Gate
-	costs  func(a int64) int // of the entries
-	change func(op) bool     // a call that is the gate's own
+	costs  func(a int64) int  // of the entries
+	change func(modelOp) bool // a call that is the gate's own
 	leave  func(id, cost int)
 	adjust func(id, cost, actual int)
 	holds  bool // slots are held until left
 	used   map[int]bool
 }
 
-func newPlot(s *stage, g gate.Gate, l limit, late time.Duration) *plot {
+func newPlot(s *stage, g gate.Gate, l modelLimit, late time.Duration) *plot {
 	p := &plot{stage: s, gate: g, used: map[int]bool{}}
-	p.line = &line{limit: l, late: int64(late), fates: map[int]fate{}}
+	p.modelQueue = &modelQueue{modelLimit: l, late: int64(late), fates: map[int]fate{}}
 	p.asked = func(id int) (fate, bool) { f, ok := s.real[id]; return f, ok }
 	p.leave = func(int, int) {}
 	return p
 }
 
-var errGone = errors.New("gone")
+var (
+	errGone = errors.New("gone")
+	refused = &gate.CapacityError{} // of TryEnter, which does not say why
+)
 
-func (p *plot) run(ops []op) error {
+func (p *plot) run(ops []modelOp) error {
 	for i, o := range ops {
 		if err := p.step(i, o); err != nil {
-			return fmt.Errorf("call %d, %v, at %v: %w", i, o, time.Duration(p.line.now), err)
+			return fmt.Errorf("call %d, %v, at %v: %w", i, o, time.Duration(p.modelQueue.now), err)
 		}
 	}
 	return nil
 }
 
-func (p *plot) step(id int, o op) error {
-	q, s := p.line, p.stage
-	w := &waiter{id: id, cost: p.costs(o.a), deadline: none, ends: none, cause: errGone}
+func (p *plot) step(id int, o modelOp) error {
+	q, s := p.modelQueue, p.stage
+	w := &waiter{id: id, cost: p.costs(o.a), deadline: noInstant, ends: noInstant, cause: errGone}
+	odd := o.a*int64(time.Millisecond) + int64(id)*17 + 5 // no two things happen then
 	switch o.kind {
 	case opEnter:
 		if o.b > 0 && o.some { // with a cancel that comes later, or has come already
-			w.ends = q.now + o.a*int64(time.Millisecond)
+			if w.ends = q.now; o.a > 0 {
+				w.ends += odd
+			}
 		}
 		s.enter(p.gate, w)
 		if w.ends <= q.now {
@@ -466,8 +478,8 @@ func (p *plot) step(id int, o op) error {
 		for _, v := range q.waiting {
 			ahead += v.cost
 		}
-		w.deadline = q.now + 1 + o.a*int64(time.Millisecond)
-		if plan := q.plan(q.now, ahead, w.cost); o.some && plan != none && plan > q.now+1 {
+		w.deadline = q.now + odd
+		if plan := q.plan(q.now, ahead, w.cost); o.some && plan != noInstant && plan > q.now+1 {
 			w.deadline = plan + o.b // at the edge
 		}
 		w.ends, w.cause = w.deadline, context.DeadlineExceeded
@@ -483,7 +495,7 @@ func (p *plot) step(id int, o op) error {
 		if w.cost > q.capacity() {
 			break
 		}
-		if w.ends = q.plan(q.now, ahead, w.cost); w.ends <= q.now || w.ends == none {
+		if w.ends = q.plan(q.now, ahead, w.cost); w.ends <= q.now || w.ends == noInstant {
 			break
 		}
 		s.enter(p.gate, w)
@@ -520,6 +532,10 @@ func (p *plot) step(id int, o op) error {
 		d = max(d, 0)
 		s.advance(d)
 		q.advance(q.now + d)
+	case opIdle:
+		d := max(0, min(p.fresh(), q.now+int64(time.Hour))-q.now) + o.a%16*int64(time.Millisecond)
+		s.advance(d)
+		q.advance(q.now + d)
 	case opLeave, opSwap:
 		got := p.inside()
 		if len(got) == 0 {
@@ -540,8 +556,10 @@ func (p *plot) step(id int, o op) error {
 				q.abandon(first)
 			}
 		}
-		p.leave(id, s.costs[id])
-		q.look()
+		if p.holds {
+			p.leave(id, s.costs[id])
+			q.look()
+		}
 	case opSettle:
 		got := p.inside()
 		if len(got) == 0 {
@@ -549,7 +567,9 @@ func (p *plot) step(id int, o op) error {
 		}
 		id := got[int(o.a/4)%len(got)]
 		cost, actual := s.costs[id], int(o.a)%(s.costs[id]+2)
-		if cost != actual {
+		if cost == actual {
+			return nil
+		} else {
 			s.passes[id].Settle(actual)
 			s.settle()
 			p.adjust(id, cost, actual)
@@ -566,8 +586,13 @@ func (p *plot) step(id int, o op) error {
 		}
 		s.settle()
 	}
-	if len(q.waiting) == 0 {
-		q.rest(q.now)
+	switch o.kind {
+	case opCancel, opAdvance, opNext, opIdle, opLeave, opSwap:
+		// The gate is not asked whether there is anything to forget.
+	default:
+		if len(q.waiting) == 0 {
+			q.rest(q.now)
+		}
 	}
 	if s.now() != q.now {
 		return fmt.Errorf("the clock shows %v", time.Duration(s.now()))
@@ -607,18 +632,18 @@ func (p *plot) stats() error {
 	got, _ := gate.StatsOf(p.gate)
 	want := gate.Stats{
 		Granted: p.granted, Refused: p.refused, Abandoned: p.abandoned,
-		Waiting: len(p.waiting), InUse: p.inUse(p.line.now),
-		HeldFor: time.Duration(max(0, p.heldUntil()-p.line.now)),
-		Idle:    len(p.waiting) == 0 && p.idle(p.line.now),
+		Waiting: len(p.waiting), InUse: p.inUse(p.modelQueue.now),
+		HeldFor: time.Duration(max(0, p.heldUntil()-p.modelQueue.now)),
+		Idle:    len(p.waiting) == 0 && p.idle(p.modelQueue.now),
 	}
-	due := int64(none)
+	due := int64(noInstant)
 	if len(p.waiting) > 0 {
-		due = p.due(p.line.now, p.waiting[0].since, p.waiting[0].cost)
+		due = p.due(p.modelQueue.now, p.waiting[0].since, p.waiting[0].cost)
 	} else {
-		due = p.due(p.line.now, p.arrive(p.line.now), 1)
+		due = p.due(p.modelQueue.now, p.arrive(p.modelQueue.now), 1)
 	}
-	if due != none {
-		want.NextDue = time.Duration(max(0, due-p.line.now))
+	if due != noInstant {
+		want.NextDue = time.Duration(max(0, due-p.modelQueue.now))
 	}
 	if got != want {
 		return fmt.Errorf("statistics:\n got %+v\nwant %+v", got, want)
@@ -626,8 +651,8 @@ func (p *plot) stats() error {
 	return nil
 }
 
-// model checks random calls on both clocks, with alarms in time and late.
-func model(t *testing.T, lates []time.Duration, draw func(*rapid.T, time.Duration) func(*stage) error) {
+// checkModel checks random calls on both clocks, with alarms in time and late.
+func checkModel(t *testing.T, lates []time.Duration, draw func(*rapid.T, time.Duration) func(*stage) error) {
 	rapid.Check(t, func(rt *rapid.T) {
 		late := rapid.SampledFrom(lates).Draw(rt, "late")
 		mock := rapid.Bool().Draw(rt, "mock")

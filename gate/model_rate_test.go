@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"math"
 	"math/big"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ type bucketModel struct {
 
 	late, floor, held int64
 
-	begun   int64 // when the plan began that holds now, as far as it was without a line
+	begun   int64 // when the plan began that holds now, as far as it was without a queue
 	planned pace.Rate
 	room    int
 }
@@ -56,7 +57,12 @@ func (m *bucketModel) from(since int64) *big.Rat {
 	return rat(since)
 }
 
-func (m *bucketModel) capacity() int { return m.burst }
+func (m *bucketModel) capacity() int {
+	if m.rate.IsUnlimited() {
+		return math.MaxInt
+	}
+	return m.burst
+}
 
 func (m *bucketModel) arrive(now int64) int64 {
 	if m.late > 0 && new(big.Rat).Add(m.full, rat(m.slack)).Cmp(rat(now)) < 0 {
@@ -167,6 +173,8 @@ func (m *bucketModel) idle(now int64) bool {
 	return m.held <= now && m.full.Cmp(rat(now)) <= 0
 }
 
+func (m *bucketModel) fresh() int64 { return max(m.held, ceil(m.full)) }
+
 func ceil(r *big.Rat) int64 {
 	q, rest := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
 	if rest.Sign() != 0 {
@@ -185,10 +193,10 @@ var fractionRates = []pace.Rate{
 }
 
 func TestModelRate(t *testing.T) {
-	kinds := []kind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opNext, opNext,
+	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opNext, opNext, opIdle,
 		opSettle, opLeave, opHold, opRate, opBurst, opStats}
 	lates := []time.Duration{0, 0, 0, time.Millisecond, 3*time.Millisecond + 1, 30 * time.Millisecond}
-	model(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
+	checkModel(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
 		rates, kinds := fractionRates, kinds
 		if rapid.Bool().Draw(t, "whole") {
 			rates = wholeRates
@@ -198,7 +206,7 @@ func TestModelRate(t *testing.T) {
 		}
 		first := rapid.SampledFrom(rates).Draw(t, "rate")
 		burst := rapid.SampledFrom([]int{1, 1, 2, 5}).Draw(t, "burst")
-		slack := rapid.SampledFrom([]time.Duration{0, -1, 2 * time.Millisecond, time.Second}).Draw(t, "slack")
+		slack := rapid.SampledFrom([]time.Duration{0, -1, 12 * time.Millisecond, time.Second}).Draw(t, "slack")
 		ops := drawOps(t, kinds...)
 		return func(s *stage) error {
 			g := gate.NewRate(first, &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock})
@@ -206,24 +214,24 @@ func TestModelRate(t *testing.T) {
 			p := newPlot(s, g, m, late)
 			p.costs = func(a int64) int { return 1 + int(a/3)%(m.burst+1)*int(a%2) } // now and then above the burst
 			p.adjust = func(_, cost, actual int) {
-				p.line.change(func() { m.settle(p.line.now, actual-cost) })
+				p.modelQueue.change(func() { m.settle(p.modelQueue.now, actual-cost) })
 			}
-			p.change = func(o op) bool {
-				now := p.line.now
+			p.change = func(o modelOp) bool {
+				now := p.modelQueue.now
 				switch o.kind {
 				case opHold:
 					d := time.Duration(o.a+o.b) * time.Millisecond
 					if g.Hold(d); d > 0 {
-						p.line.change(func() { m.hold(now + int64(d)) })
+						p.modelQueue.change(func() { m.hold(now + int64(d)) })
 					}
 				case opRate:
 					r := rates[o.a%int64(len(rates))]
 					g.SetRate(r)
-					p.line.change(func() { m.setRate(now, r) })
+					p.modelQueue.change(func() { m.setRate(now, r) })
 				case opBurst:
 					n := 1 + int(o.a)%6
 					g.SetBurst(n)
-					p.line.change(func() { m.setBurst(now, n) })
+					p.modelQueue.change(func() { m.setBurst(now, n) })
 				default:
 					return false
 				}

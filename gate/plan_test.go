@@ -13,16 +13,16 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// queue has n entries wait at g, in order, and returns what became of them as it happens:
+// fates has entries wait at g, in order, and returns what became of them as it happens:
 // "name: instant" or "name: error at instant".
-type queue struct {
+type fates struct {
 	b   *bubble.B
 	got chan string
 }
 
-func newQueue(b *bubble.B) *queue { return &queue{b, make(chan string, 1000)} }
+func newFates(b *bubble.B) *fates { return &fates{b, make(chan string, 1000)} }
 
-func (q *queue) enter(ctx context.Context, g gate.Gate, name string, cost int) {
+func (q *fates) enter(ctx context.Context, g gate.Gate, name string, cost int) {
 	go func() {
 		_, err := g.Enter(ctx, cost)
 		at := q.b.Now()
@@ -35,7 +35,7 @@ func (q *queue) enter(ctx context.Context, g gate.Gate, name string, cost int) {
 	q.b.Settle()
 }
 
-func (q *queue) want(want ...string) {
+func (q *fates) want(want ...string) {
 	q.b.Helper()
 	var got []string
 	for len(q.got) > 0 {
@@ -54,7 +54,7 @@ func TestCancelled(t *testing.T) {
 		bubble.Both(t, func(b *bubble.B) {
 			g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
 			g.Allow()
-			q := newQueue(b)
+			q := newFates(b)
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var want []string
 			at := 0
@@ -81,7 +81,7 @@ func TestCancelledInTheInstantOfTheGrant(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewConcurrency(1)
 		p, _ := g.TryEnter(1)
-		q := newQueue(b)
+		q := newFates(b)
 		ctx, cancel := context.WithCancel(context.Background())
 		q.enter(ctx, g, "cancelled", 1)
 		q.enter(context.Background(), g, "next", 1)
@@ -113,7 +113,7 @@ func TestDoneContextWins(t *testing.T) {
 func TestSetRateReplans(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Clock: b.Clock()})
-		q := newQueue(b)
+		q := newFates(b)
 		var want []string
 		for i := range 41 {
 			q.enter(context.Background(), g, fmt.Sprint(i), 1)
@@ -134,7 +134,7 @@ func TestSetBurstReplans(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 4, Clock: b.Clock()})
 		g.TryEnter(4)
-		q := newQueue(b)
+		q := newFates(b)
 		q.enter(context.Background(), g, "heavy", 4)
 		q.enter(context.Background(), g, "light", 1)
 		b.Advance(500 * ms)
@@ -149,7 +149,7 @@ func TestSetBurstReplans(t *testing.T) {
 func TestHold(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Burst: 5, Clock: b.Clock()})
-		q := newQueue(b)
+		q := newFates(b)
 		g.Hold(2 * time.Second)
 		g.Hold(time.Second)
 		g.Hold(0)
@@ -167,7 +167,7 @@ func TestHold(t *testing.T) {
 	})
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewWindow(2, time.Second, &gate.WindowOptions{Clock: b.Clock()})
-		q := newQueue(b)
+		q := newFates(b)
 		g.Hold(time.Minute)
 		for i := range 4 {
 			q.enter(context.Background(), g, fmt.Sprint(i), 1)
@@ -186,7 +186,7 @@ func TestHoldAndSetRate(t *testing.T) {
 		g.SetRate(pace.PerSecond(10))
 		g.SetRate(pace.PerSecond(1))
 		g.SetRate(pace.PerSecond(2))
-		q := newQueue(b)
+		q := newFates(b)
 		for i := range 3 {
 			q.enter(context.Background(), g, fmt.Sprint(i), 1)
 		}
@@ -206,7 +206,7 @@ func TestDeadline(t *testing.T) {
 		}
 		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
 		g.Allow()
-		q := newQueue(b)
+		q := newFates(b)
 		q.enter(within(time.Second+1), g, "first", 1)
 		q.enter(within(2*time.Second), g, "in time", 1) // due in 2 s: that is too late
 		q.enter(within(2*time.Second+1), g, "second", 1)
@@ -234,7 +234,7 @@ func TestDeadlineWindow(t *testing.T) {
 		g.TryEnter(1)
 		b.Advance(500 * ms)
 		g.TryEnter(1)
-		q := newQueue(b)
+		q := newFates(b)
 		for i := range 6 {
 			q.enter(context.Background(), g, fmt.Sprint(i), 1)
 		}
@@ -252,7 +252,7 @@ func TestDeadlineConcurrency(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewConcurrency(1)
 		g.TryEnter(1)
-		q := newQueue(b)
+		q := newFates(b)
 		ctx, cancel := b.WithTimeout(time.Second)
 		defer cancel()
 		q.enter(ctx, g, "late", 1)
@@ -266,7 +266,7 @@ func TestSettleReplans(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()})
 		p, _ := g.TryEnter(10)
-		q := newQueue(b)
+		q := newFates(b)
 		q.enter(context.Background(), g, "waits", 3)
 		b.Advance(500 * ms)
 		p.Settle(8)
@@ -280,7 +280,7 @@ func TestSettleReplans(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewWindow(10, time.Minute, &gate.WindowOptions{Clock: b.Clock()})
 		p, _ := g.TryEnter(4)
-		q := newQueue(b)
+		q := newFates(b)
 		b.Advance(time.Second)
 		p.Settle(12)
 		q.enter(context.Background(), g, "waits", 1)
@@ -290,7 +290,7 @@ func TestSettleReplans(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewConcurrency(10)
 		p, _ := g.TryEnter(10)
-		q := newQueue(b)
+		q := newFates(b)
 		q.enter(context.Background(), g, "waits", 3)
 		p.Settle(7)
 		b.Settle()
@@ -307,7 +307,7 @@ func TestSetLimitReplans(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewConcurrency(2)
 		p, _ := g.TryEnter(2)
-		q := newQueue(b)
+		q := newFates(b)
 		q.enter(context.Background(), g, "heavy", 2)
 		q.enter(context.Background(), g, "light", 1)
 		g.SetLimit(1)
@@ -331,7 +331,7 @@ func TestAllDoesNotHoldUpOthers(t *testing.T) {
 		rate := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
 		both := gate.All(slots, rate)
 		p, _ := slots.TryEnter(1)
-		q := newQueue(b)
+		q := newFates(b)
 		q.enter(context.Background(), both, "both", 1)
 		for i := range 3 {
 			q.enter(context.Background(), rate, fmt.Sprint("rate ", i), 1)
@@ -383,7 +383,7 @@ func TestAllIsNotStarved(t *testing.T) {
 			}()
 		}
 		b.Advance(10 * time.Second)
-		q := newQueue(b)
+		q := newFates(b)
 		go func() {
 			if _, err := both.Enter(ctx, 1); err == nil {
 				q.got <- "through"

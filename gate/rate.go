@@ -172,6 +172,7 @@ func (m *rateMember) open(now int64) {
 		m.cell.Store(c)
 	}
 }
+func (m *rateMember) broken() error          { return nil }
 func (m *rateMember) limit() int             { return m.state.Limit() }
 func (m *rateMember) arrive(now int64) int64 { return m.state.Arrive(now) }
 func (m *rateMember) due(_, since int64, cost int) int64 {

@@ -156,6 +156,7 @@ func (m *windowMember) open(now int64) {
 		m.log.Load().open()
 	}
 }
+func (m *windowMember) broken() error          { return nil }
 func (m *windowMember) limit() int             { return m.most }
 func (m *windowMember) arrive(now int64) int64 { return now }
 

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -307,6 +308,9 @@ func (g *Group) runEntered(sem chan struct{}, p gate.Pass, f func() error) {
 	g.work(p, f)
 }
 
+// errUnfinished is what the gate is left with if f panics or ends its goroutine.
+var errUnfinished = errors.New("group: the job did not return")
+
 // work runs f between entering and leaving.
 func (g *Group) work(p gate.Pass, f func() error) {
 	if g.ended() {
@@ -315,7 +319,7 @@ func (g *Group) work(p gate.Pass, f func() error) {
 		p.Leave(context.Cause(g.ctx))
 		return
 	}
-	var err error
+	err := errUnfinished
 	defer func() { p.Leave(err) }()
 	if err = f(); err != nil {
 		// Before leaving: whoever gets the place must not start.

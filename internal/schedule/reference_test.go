@@ -105,12 +105,12 @@ func (b *bucket) take(now, since int64, cost int) {
 func (b *bucket) settle(now int64, delta int) {
 	b.floor = max(b.floor, now)
 	if b.unlimited() {
-		if ref := max(now, b.held); delta > 0 && b.at < ref {
+		if ref := max(now, b.held); delta >= 0 && b.at < ref {
 			b.set(ref, whole(int64(b.burst)))
 		}
 		return
 	}
-	if delta > 0 {
+	if delta >= 0 {
 		b.change(now)
 	}
 	b.level = new(big.Rat).Sub(b.level, whole(int64(delta)))

@@ -156,10 +156,31 @@ func (s *Schedule) Settle(now int64, delta int) {
 // are, a fraction of the next one included; a debt is paid at the new rate. The
 // conversion rounds up to one unit of the new rate, at most a nanosecond.
 func (s *Schedule) SetRate(now, n, span int64) {
-	next := reduce(n, span)
-	ref := s.fill(now)
-	full := product(uint64(ref), s.per)
-	debt := s.tat.minus(full)
+	s.rescale(s.fill(now), reduce(n, span))
+}
+
+// Repace changes the rate as if it had been in force since the instant of the last grant:
+// what was to come an interval after it, now comes one of the new intervals after it.
+func (s *Schedule) Repace(now, last, n, span int64) {
+	s.floor = max(s.floor, now)
+	if s.held > now {
+		last = s.held
+	}
+	s.rescale(last, reduce(n, span))
+}
+
+// Spend takes all tokens at now, and leaves one there for the instant until.
+func (s *Schedule) Spend(now, until int64) {
+	s.floor, s.late = max(s.floor, now), 0
+	tat := product(uint64(max(now, until)), s.per).plus(product(s.burst-1, s.step))
+	if s.tat.less(tat) {
+		s.tat = tat
+	}
+}
+
+// rescale converts what of the TAT lies after ref to the next ratio.
+func (s *Schedule) rescale(ref int64, next ratio) {
+	debt := s.tat.minus(product(uint64(ref), s.per))
 	s.tat = product(uint64(ref), next.per)
 	switch {
 	case s.step != 0:
@@ -170,7 +191,7 @@ func (s *Schedule) SetRate(now, n, span int64) {
 			part = part.plus(wide{0, 1})
 		}
 		s.tat = s.tat.plus(part)
-	case s.held > now:
+	case s.held >= ref:
 		// There was no bucket to be emptied by the hold.
 		s.tat = s.tat.plus(product(s.burst-1, next.step))
 	}
