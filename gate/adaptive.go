@@ -174,8 +174,7 @@ func (g *Adaptive) Reset() {
 func (g *Adaptive) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
-	now := g.clk.Now()
-	d.sync(g.n.self, now)
+	now := g.n.lane.read(d)
 	idle := g.state.Full(now) && g.step.Interval() == int64(g.asked.Interval()) && !g.step.GaveUp()
 	return g.n.stats(now, 0, g.state.Held(), idle)
 }
@@ -223,8 +222,7 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 	if err == nil {
 		// Most successes change nothing: those who wait need not be looked at.
 		d := m.n.lock()
-		now := m.clk.Now()
-		d.sync(g.n.self, now)
+		now := m.n.lane.read(d)
 		if m.step.Success(mark, now) {
 			g.repace(now)
 			d.mark(g.n.self)

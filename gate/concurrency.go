@@ -118,7 +118,7 @@ func (g *Concurrency) SetLimit(n int) {
 func (g *Concurrency) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
-	d.sync(g.n.self, 0)
+	g.n.lane.read(d)
 	used := int(g.size.Load() - g.word.Load()>>1)
 	return g.n.stats(0, used, 0, used == 0)
 }

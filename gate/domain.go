@@ -71,7 +71,7 @@ type node struct {
 	alarm  *timing.Alarm // nil where clk is
 	parked parking       // guarded by the domain: who waits for this member, by arrival
 	lanes  []*place      // guarded by the domain: all lanes with this member where somebody waits
-	now    int64         // guarded by the domain: last reading
+	now    int64         // guarded by the domain: the last reading of the clock since it was synced
 	synced bool          // guarded by the domain: it is in domain.synced
 	dirty  bool          // guarded by the domain: it is in domain.dirty
 	lane   lane          // those who want this member alone
@@ -147,15 +147,26 @@ func (d *domain) unlock() {
 	d.mu.Unlock()
 }
 
-// sync brings the member's state under the lock; now is the present instant.
-func (d *domain) sync(m member, now int64) {
-	n := m.node()
-	n.now = now
-	if !n.synced {
-		n.synced = true
-		d.synced = append(d.synced, m)
-		m.sync()
+// read brings the state of the lane's members under the lock, and returns the present
+// instant. The clock is read last: an entry that got through without the lock just before
+// has an earlier one.
+func (l *lane) read(d *domain) int64 {
+	for i := range l.places {
+		m := l.places[i].m
+		if n := m.node(); !n.synced {
+			n.synced = true
+			d.synced = append(d.synced, m)
+			m.sync()
+		}
 	}
+	now := int64(0)
+	if l.clk != nil {
+		now = l.clk.Now()
+	}
+	for i := range l.places {
+		l.places[i].m.node().now = now
+	}
+	return now
 }
 
 // mark notes that the member's queue must be looked at.
@@ -180,25 +191,25 @@ func (d *domain) run() {
 // can't admit it at this instant.
 func (d *domain) process(m member) {
 	n := m.node()
-	for now := int64(-1); len(n.parked) > 0; {
+	var now int64
+	for last := (*lane)(nil); len(n.parked) > 0; {
 		p := n.parked[0]
 		l, w := p.lane, p.lane.head
-		if now < 0 || n.clk == nil {
-			now = l.now()
+		if l != last {
+			now, last = l.read(d), l
 		}
-		d.sync(m, now)
 		if m.broken() != nil {
-			l.finish(d, w, broken, 0)
+			l.dismiss(d, w, now, broken, 0)
 			continue
 		}
 		if w.cost > m.limit() {
-			l.finish(d, w, oversize, int64(m.limit()))
+			l.dismiss(d, w, now, oversize, int64(m.limit()))
 			continue
 		}
 		due := m.due(now, w.since, w.cost)
 		if due > now {
 			if due >= w.deadline && due != never {
-				l.finish(d, w, hopeless, due-now)
+				l.dismiss(d, w, now, hopeless, due-now)
 				continue
 			}
 			if n.alarm != nil {
@@ -209,7 +220,7 @@ func (d *domain) process(m member) {
 		// From here on it is not m that keeps the entry back. Only lateness after this
 		// instant is the system's.
 		w.since = max(w.since, due)
-		q := l.blocker(d, p, now)
+		q := l.blocker(p, now)
 		switch {
 		case q == nil:
 			l.grant(d, now)
@@ -238,11 +249,11 @@ func (n *node) ring() {
 // change runs f under the lock, with the member synced, and re-plans everyone who waits.
 func (n *node) change(f func(now int64)) {
 	d := n.lock()
-	now := n.lane.now()
-	d.sync(n.self, now)
+	now := n.lane.read(d)
 	f(now)
 	for i := len(n.lanes) - 1; i >= 0; i-- {
-		n.lanes[i].lane.review(d, now) // takes it out of n.lanes, if nobody is left
+		l := n.lanes[i].lane
+		l.review(d, l.read(d)) // takes it out of n.lanes, if nobody is left
 	}
 	d.mark(n.self)
 	d.unlock()

@@ -42,8 +42,7 @@ func TestWindowLogInParallel(t *testing.T) {
 				}
 				if i == 0 && found == busy {
 					d := g.n.lock()
-					now := clk.Now()
-					d.sync(g.member(), now)
+					now := g.n.lane.read(d)
 					if m := g.member(); m.due(now, now, 1) <= now {
 						number := m.take(now, now, 1)
 						lists[i] = append(lists[i], entry{number, now})

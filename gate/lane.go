@@ -82,13 +82,6 @@ func (l *lane) init(members ...member) {
 
 func (l *lane) lock() *domain { return l.places[0].m.node().lock() }
 
-func (l *lane) now() int64 {
-	if l.clk == nil {
-		return 0
-	}
-	return l.clk.Now()
-}
-
 // enter waits until the entry has been admitted by all members, and fills in their marks;
 // that of a single one it returns, and marks is nil. The context is known to have been
 // alive just now.
@@ -99,8 +92,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		at = *marks
 	}
 	d := l.lock()
-	now := l.now()
-	blocked, err := l.admit(d, now, cost, at)
+	now, blocked, err := l.admit(d, cost, at)
 	if blocked == nil {
 		d.unlock()
 		if err != nil {
@@ -130,6 +122,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	case <-done:
 		d := l.lock()
 		if w.fate == queued {
+			l.cede(d, w, l.read(d))
 			l.drop(d, w)
 			d.unlock()
 			l.put(w)
@@ -172,36 +165,35 @@ func (l *lane) tryEnter(cost int, marks []uint64) (uint64, bool) {
 		at = own[:]
 	}
 	d := l.lock()
-	blocked, err := l.admit(d, l.now(), cost, at)
+	_, blocked, err := l.admit(d, cost, at)
 	d.unlock()
 	return at[0], blocked == nil && err == nil
 }
 
-// admit lets a newcomer through, if that is possible at now. If not, it returns a place
-// that keeps it back, or the error that it can't ever be admitted.
-func (l *lane) admit(d *domain, now int64, cost int, marks []uint64) (*place, error) {
+// admit lets a newcomer through, if that is possible at this instant, which it returns. If
+// not, it returns a place that keeps it back, or the error that it can't ever be admitted.
+func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *place, err error) {
 	for i := range l.places {
 		if m := l.places[i].m; len(m.node().parked) > 0 {
 			d.mark(m) // the alarm may be late
 		}
 	}
 	d.run()
-	var blocked *place
+	now = l.read(d)
 	for i := range l.places {
 		p := &l.places[i]
-		d.sync(p.m, now)
 		if err := p.m.broken(); err != nil {
-			return nil, err
+			return now, nil, err
 		}
 		if limit := p.m.limit(); cost > limit {
-			return nil, &CapacityError{Cost: cost, Capacity: limit}
+			return now, nil, &CapacityError{Cost: cost, Capacity: limit}
 		}
 		if blocked == nil && (l.head != nil || len(p.m.node().parked) > 0 || p.m.due(now, p.m.arrive(now), cost) > now) {
 			blocked = p
 		}
 	}
 	if blocked != nil {
-		return blocked, nil
+		return now, blocked, nil
 	}
 	for i := range l.places {
 		m := l.places[i].m
@@ -209,7 +201,7 @@ func (l *lane) admit(d *domain, now int64, cost int, marks []uint64) (*place, er
 		m.node().granted.Add(1)
 	}
 	l.granted.Add(1)
-	return nil, nil
+	return now, nil, nil
 }
 
 // plan returns the instant before which an entry behind others who cost ahead can't go.
@@ -222,14 +214,13 @@ func (l *lane) plan(now int64, ahead uint64, cost int) int64 {
 }
 
 // blocker returns a place, other than p, that keeps the head back at now, or nil.
-func (l *lane) blocker(d *domain, p *place, now int64) *place {
+func (l *lane) blocker(p *place, now int64) *place {
 	w := l.head
 	for i := range l.places {
 		q := &l.places[i]
 		if q == p {
 			continue
 		}
-		d.sync(q.m, now)
 		if first := q.m.node().parked; len(first) > 0 && first[0].lane.head.seq < w.seq {
 			return q
 		}
@@ -256,6 +247,38 @@ func (l *lane) grant(d *domain, now int64) {
 	l.finish(d, w, granted, int64(mark))
 }
 
+// dismiss sends w away without having let it through.
+func (l *lane) dismiss(d *domain, w *waiter, now int64, why fate, info int64) {
+	l.cede(d, w, now)
+	l.finish(d, w, why, info)
+}
+
+// cede prepares those behind w for its going away without having been let through. Until
+// now, or until w was due, it was w that kept them back: that is not the system's lateness.
+func (l *lane) cede(d *domain, w *waiter, now int64) {
+	if w != l.head {
+		return
+	}
+	at := int64(0)
+	for i := range l.places {
+		at = max(at, l.places[i].m.due(now, w.since, w.cost))
+	}
+	at = min(at, now)
+	if w.next != nil {
+		w.next.since = max(w.next.since, at)
+	}
+	for i := range l.places {
+		if l.places[i].pos < 0 {
+			continue
+		}
+		for _, p := range l.places[i].m.node().parked {
+			if behind := p.lane.head; behind.seq > w.seq {
+				behind.since = max(behind.since, at)
+			}
+		}
+	}
+}
+
 // finish takes w out of the lane and tells it its fate.
 func (l *lane) finish(d *domain, w *waiter, why fate, info int64) {
 	l.drop(d, w)
@@ -272,7 +295,6 @@ func (l *lane) review(d *domain, now int64) {
 		small, gone := int64(never), false
 		for i := range l.places {
 			p := &l.places[i]
-			d.sync(p.m, now)
 			gone = gone || p.m.broken() != nil
 			small = min(small, int64(p.m.limit()))
 		}
@@ -282,11 +304,11 @@ func (l *lane) review(d *domain, now int64) {
 		}
 		switch {
 		case gone:
-			l.finish(d, w, broken, 0)
+			l.dismiss(d, w, now, broken, 0)
 		case int64(w.cost) > small:
-			l.finish(d, w, oversize, small)
+			l.dismiss(d, w, now, oversize, small)
 		case plan >= w.deadline:
-			l.finish(d, w, hopeless, plan-now)
+			l.dismiss(d, w, now, hopeless, plan-now)
 		default:
 			ahead = add(ahead, w.cost)
 		}

@@ -425,17 +425,17 @@ func drawOps(t *rapid.T, kinds ...modelKind) []modelOp {
 type plot struct {
 	*stage
 	*modelQueue
-	gate   gate.Gate
-	costs  func(a int64) int  // of the entries
-	change func(modelOp) bool // a call that is the gate's own
-	leave  func(id, cost int)
-	adjust func(id, cost, actual int)
-	holds  bool // slots are held until left
-	used   map[int]bool
+	gate          gate.Gate
+	costs         func(a int64) int  // of the entries
+	change        func(modelOp) bool // a call that is the gate's own
+	leave         func(id, cost int)
+	adjust        func(id, cost, actual int)
+	holds         bool // slots are held until left
+	used, settled map[int]bool
 }
 
 func newPlot(s *stage, g gate.Gate, l modelLimit, late time.Duration) *plot {
-	p := &plot{stage: s, gate: g, used: map[int]bool{}}
+	p := &plot{stage: s, gate: g, used: map[int]bool{}, settled: map[int]bool{}}
 	p.modelQueue = &modelQueue{modelLimit: l, late: int64(late), fates: map[int]fate{}}
 	p.asked = func(id int) (fate, bool) { f, ok := s.real[id]; return f, ok }
 	p.leave = func(int, int) {}
@@ -525,7 +525,7 @@ func (p *plot) step(id int, o modelOp) error {
 		q.advance(q.now + d)
 	case opNext:
 		alarm, end := q.next()
-		d := min(alarm, end, q.now+int64(time.Hour)) - q.now
+		d := min(alarm, end, q.now+int64(10*time.Minute)) - q.now
 		if !o.some {
 			d += o.b
 		}
@@ -533,7 +533,7 @@ func (p *plot) step(id int, o modelOp) error {
 		s.advance(d)
 		q.advance(q.now + d)
 	case opIdle:
-		d := max(0, min(p.fresh(), q.now+int64(time.Hour))-q.now) + o.a%16*int64(time.Millisecond)
+		d := max(0, min(p.fresh(), q.now+int64(10*time.Minute))-q.now) + o.a%16*int64(time.Millisecond)
 		s.advance(d)
 		q.advance(q.now + d)
 	case opLeave, opSwap:
@@ -566,6 +566,9 @@ func (p *plot) step(id int, o modelOp) error {
 			break
 		}
 		id := got[int(o.a/4)%len(got)]
+		if p.settled[id] {
+			return nil
+		}
 		cost, actual := s.costs[id], int(o.a)%(s.costs[id]+2)
 		if cost == actual {
 			return nil
@@ -575,7 +578,7 @@ func (p *plot) step(id int, o modelOp) error {
 			p.adjust(id, cost, actual)
 			s.costs[id] = actual
 		}
-		p.used[id] = !p.holds
+		p.settled[id], p.used[id] = true, !p.holds
 	case opStats:
 		if err := p.stats(); err != nil {
 			return err

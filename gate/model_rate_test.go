@@ -30,7 +30,7 @@ func newBucketModel(r pace.Rate, burst int, slack time.Duration) *bucketModel {
 	if slack == 0 {
 		slack = 10 * time.Millisecond
 	}
-	return &bucketModel{rate: r, planned: r, burst: burst, room: burst, slack: int64(max(slack, 0)), full: rat(0)}
+	return &bucketModel{rate: r, planned: r, burst: burst, room: burst, slack: int64(max(slack, 0)), full: rat(0), held: -1}
 }
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -114,7 +114,7 @@ func (m *bucketModel) setRate(now int64, r pace.Rate) {
 	switch {
 	case !m.rate.IsUnlimited():
 		missing.Sub(m.full, rat(ref)).Quo(missing, m.interval())
-	case m.held > now:
+	case m.held >= now:
 		missing.SetInt64(int64(m.burst - 1))
 	}
 	m.rate = r
@@ -189,7 +189,7 @@ var wholeRates = []pace.Rate{
 }
 
 var fractionRates = []pace.Rate{
-	pace.PerSecond(7), pace.Per(3, 100*time.Millisecond), pace.Per(997, time.Minute), pace.Per(1_234_567, 24*time.Hour), pace.PerHour(3600), pace.Unlimited(),
+	pace.PerSecond(7), pace.Per(3, 100*time.Millisecond), pace.Per(997, time.Minute), pace.Per(12_347, 24*time.Hour), pace.PerHour(3600), pace.Unlimited(),
 }
 
 func TestModelRate(t *testing.T) {

@@ -75,6 +75,33 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// Waiting behind somebody who gives up is not the system's lateness: it gives no credit.
+func TestCancelledGivesNoCredit(t *testing.T) {
+	for _, composite := range []bool{false, true} {
+		bubble.Both(t, func(b *bubble.B) {
+			g := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 3, Clock: b.Clock()})
+			heavy := gate.Gate(g)
+			if composite {
+				heavy = gate.All(g, gate.NewConcurrency(3))
+			}
+			g.TryEnter(3)
+			ctx, cancel := context.WithCancel(context.Background())
+			q := newFates(b)
+			q.enter(ctx, heavy, "heavy", 3) // due at 30 ms
+			q.enter(context.Background(), g, "light", 1)
+			b.Advance(25 * ms)
+			cancel() // the light one goes, and the bucket is full at 40 ms
+			b.AdvanceTo(49 * ms)
+			q.want("heavy: context canceled at 25ms", "light: 25ms")
+			for g.Allow() {
+			}
+			if due := g.Stats().NextDue; due != 10*ms {
+				b.Errorf("the fourth is due in %v, want 10ms", due)
+			}
+		})
+	}
+}
+
 // In the instant of its grant a context that is done wins, and the token is there for the
 // next.
 func TestCancelledInTheInstantOfTheGrant(t *testing.T) {

@@ -153,8 +153,7 @@ func (g *Rate) Hold(d time.Duration) {
 func (g *Rate) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
-	now := g.clk.Now()
-	d.sync(g.n.self, now)
+	now := g.n.lane.read(d)
 	return g.n.stats(now, 0, g.state.Held(), g.state.Full(now))
 }
 

@@ -124,8 +124,7 @@ func (g *Window) Hold(d time.Duration) {
 func (g *Window) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
-	now := g.clk.Now()
-	d.sync(g.n.self, now)
+	now := g.n.lane.read(d)
 	used := g.used(now)
 	return g.n.stats(now, used, g.held, used == 0 && g.held <= now)
 }
