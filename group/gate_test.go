@@ -405,7 +405,7 @@ func TestLeavesWithError(t *testing.T) {
 	}{
 		{"no error", returns(nil), "left", nil},
 		{"error", returns(errOne), "left: one", errOne},
-		{"Goexit", func() error { runtime.Goexit(); return errOne }, "left", nil},
+		{"Goexit", func() error { runtime.Goexit(); return errOne }, "left: group: the job did not return", nil},
 	} {
 		for _, try := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {

@@ -68,7 +68,7 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 // that, whatever becomes of the context. Then f runs.
 //
 // With a gate, f's goroutine enters it with a cost of 1, runs f, and leaves it with f's
-// error, also if f panics or ends its goroutine. Go does not wait for the gate. It does
+// error, or with one of its own if f panics or ends its goroutine. Go does not wait for the gate. It does
 // wait for the limit, but not beyond the end of the group's context. If the context ends
 // before f could run, f never runs, the gate is as if nobody had come, and the group
 // fails with the context's cause, unless it has failed before. An error of entering fails
