@@ -64,6 +64,9 @@ type all struct {
 	inside  []member
 	outside []Gate
 	joints  sync.Pool
+
+	// For those who have to enter gates outside: the lane only knows about the inside.
+	through, at atomic.Int64
 }
 
 func (a *all) join(m member) {
@@ -94,18 +97,23 @@ func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
 			a.joints.Put(j)
 			return Pass{}, err
 		}
-	} else {
-		a.lane.granted.Add(1)
 	}
 	for _, g := range a.outside {
+		a.at.Add(1)
 		p, err := g.Enter(ctx, cost)
+		a.at.Add(-1)
 		if err != nil {
-			a.lane.refused.Add(1)
+			if ended(ctx) != nil {
+				a.lane.abandoned.Add(1)
+			} else {
+				a.lane.refused.Add(1)
+			}
 			j.undo(err)
 			return Pass{}, err
 		}
 		j.outs = append(j.outs, p)
 	}
+	a.through.Add(1)
 	return Pass{j, j.turn.Load(), cost}, nil
 }
 
@@ -118,8 +126,6 @@ func (a *all) TryEnter(cost int) (Pass, bool) {
 			a.joints.Put(j)
 			return Pass{}, false
 		}
-	} else {
-		a.lane.granted.Add(1)
 	}
 	for _, g := range a.outside {
 		p, ok := g.TryEnter(cost)
@@ -130,6 +136,7 @@ func (a *all) TryEnter(cost int) (Pass, bool) {
 		}
 		j.outs = append(j.outs, p)
 	}
+	a.through.Add(1)
 	return Pass{j, j.turn.Load(), cost}, true
 }
 
@@ -152,10 +159,15 @@ func (a *all) Stats() Stats {
 		most.InUse = max(most.InUse, s.InUse)
 		idle = idle && ok && s.Idle
 	}
-	s := a.lane.stats()
+	s := Stats{
+		Granted:   uint64(a.through.Load()),
+		Refused:   a.lane.refused.Load(),
+		Abandoned: a.lane.abandoned.Load(),
+		Waiting:   int(a.at.Load()),
+	}
 	if len(a.inside) > 0 {
 		d := a.lane.lock()
-		s.Waiting = a.lane.count
+		s.Waiting += a.lane.count
 		d.unlock()
 	}
 	s.NextDue, s.HeldFor, s.InUse, s.Idle = most.NextDue, most.HeldFor, most.InUse, idle
@@ -210,8 +222,6 @@ func (j *joint) undo(err error) {
 	}
 	if len(j.all.inside) > 0 {
 		j.all.lane.undo(j.marks, j.cost)
-	} else {
-		j.all.lane.granted.Add(^uint64(0))
 	}
 	j.free()
 }

@@ -203,7 +203,7 @@ func (d *domain) process(m member) {
 			continue
 		}
 		if w.cost > m.limit() {
-			l.dismiss(d, w, now, oversize, int64(m.limit()))
+			l.dismiss(d, w, now, oversize, int64(l.limit()))
 			continue
 		}
 		due := m.due(now, w.since, w.cost)

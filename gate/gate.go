@@ -93,7 +93,7 @@ type Stats struct {
 	Refused   uint64        // entries refused: by TryEnter, for their cost or for their deadline
 	Abandoned uint64        // entries whose context ended before they got in
 	Waiting   int           // entries that wait now
-	InUse     int           // slots taken, or tokens that a window still counts; 0 for a Rate
+	InUse     int           // slots taken, or tokens that a window still counts; 0 for a Rate; the most of any member for a composite
 	NextDue   time.Duration // until the first who waits, or else an entry of cost 1, may go; 0: now, or not known
 	HeldFor   time.Duration // until the hold ends; 0: none
 	Idle      bool          // a new gate in its place would do just the same

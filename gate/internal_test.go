@@ -21,7 +21,7 @@ func TestWindowLogInParallel(t *testing.T) {
 		unknown = -1
 	)
 	type entry struct {
-		number uint64
+		number uint32
 		at     int64
 	}
 	clk := timing.New(nil)
@@ -35,7 +35,7 @@ func TestWindowLogInParallel(t *testing.T) {
 				number, found := l.take(clk, span, most, 1)
 				if found == picked {
 					e := entry{number, l.run(number).at.Load()}
-					if l.run(number).number.Load() != number+1 {
+					if l.run(number).tag.Load() != number+1 {
 						e.at = unknown // this goroutine was away, and the place has been used again
 					}
 					lists[i] = append(lists[i], e)
@@ -45,7 +45,7 @@ func TestWindowLogInParallel(t *testing.T) {
 					now := g.n.lane.read(d)
 					if m := g.member(); m.due(now, now, 1) <= now {
 						number := m.take(now, now, 1)
-						lists[i] = append(lists[i], entry{number, now})
+						lists[i] = append(lists[i], entry{uint32(number), now})
 					}
 					d.unlock()
 				}
@@ -54,9 +54,9 @@ func TestWindowLogInParallel(t *testing.T) {
 	}
 	wg.Wait()
 	all := slices.Concat(lists...)
-	slices.SortFunc(all, func(a, b entry) int { return int(int64(a.number - b.number)) })
+	slices.SortFunc(all, func(a, b entry) int { return int(a.number) - int(b.number) })
 	for i, e := range all {
-		if e.number != uint64(i+1) {
+		if e.number != uint32(i+1) {
 			t.Fatalf("entry %d of %d has number %d", i+1, len(all), e.number)
 		}
 		if e.at == unknown {
@@ -71,5 +71,65 @@ func TestWindowLogInParallel(t *testing.T) {
 	}
 	if len(all) < most {
 		t.Errorf("%d entries in all", len(all))
+	}
+}
+
+// Whatever happens under the lock leaves a trace in the state, so that an entry that was
+// under way meanwhile starts again: also where the number of the next run comes back.
+func TestWindowLogEpoch(t *testing.T) {
+	l := newWindowLog(8)
+	l.open()
+	clk := timing.New(nil)
+	first, _ := l.take(clk, int64(time.Hour), 10, 1)
+	before := l.state.Load()
+	for name, change := range map[string]func(){
+		"nothing": func() {},
+		"settled": func() { l.settle(first, 3) },
+		"trimmed": func() {
+			l.settle(first, -4)
+			_, again := l.push(clk.Now(), 5)
+			if again != first {
+				t.Errorf("number %d, want that of the run that was forgotten, %d", again, first)
+			}
+			l.settle(first, -1)
+		},
+	} {
+		l.close()
+		change()
+		l.open()
+		if after := l.state.Load(); after == before || uint32(after) != uint32(before) {
+			t.Errorf("%s: state %x, was %x: want another one with the same number", name, after, before)
+		}
+	}
+}
+
+// The numbers of the runs wrap around.
+func TestWindowLogWraps(t *testing.T) {
+	l := newWindowLog(8)
+	const last = 1<<32 - 1
+	l.write(last-3, 0, 0)
+	l.gone.Store(last - 2)
+	l.state.Store(shut | (last - 2))
+	l.open()
+	clk := timing.New(nil)
+	for i := range 10 {
+		number, found := l.take(clk, int64(time.Hour), 10, 1)
+		if found == busy {
+			l.close()
+			var larger *windowLog
+			larger, number = l.push(clk.Now(), 1)
+			l = larger
+			l.open()
+		}
+		if want := uint32(int64(last) - 2 + int64(i)); number != want {
+			t.Fatalf("entry %d has number %d", i, number)
+		}
+	}
+	if _, found := l.take(clk, int64(time.Hour), 10, 1); found != full {
+		t.Errorf("an eleventh of ten: %v", found)
+	}
+	l.close()
+	if used := l.used(); used != 10 {
+		t.Errorf("%d used, want 10", used)
 	}
 }

@@ -269,7 +269,7 @@ func (u *use) pin() bool {
 // what is in use stays pinned until the pass is left.
 func (e *keyGate[K]) release(p Pass, cost int) Pass {
 	if !e.knows() {
-		return NewPass(&pinned{p, &e.use}, 0, cost)
+		return NewPass(&pinned{Pass: p, use: &e.use}, 0, cost)
 	}
 	e.pins.Add(-1)
 	return p
@@ -322,16 +322,25 @@ func (e *keyGate[K]) idle() bool {
 // pinned is a pass that keeps its key from being forgotten.
 type pinned struct {
 	Pass
-	use *use
+	use  *use
+	left atomic.Bool
 }
 
 func (p *pinned) Leave(_ uint64, _ int, err error) {
+	if p.left.Swap(true) {
+		panic("gate: Pass.Leave: must be called once, got a second call")
+	}
 	p.Pass.Leave(err)
 	p.use.used.Store(true)
 	p.use.pins.Add(-1)
 }
 
-func (p *pinned) Settle(_ uint64, _, actual int) { p.Pass.Settle(actual) }
+func (p *pinned) Settle(_ uint64, _, actual int) {
+	if p.left.Load() {
+		panic("gate: Pass.Settle: must be called before Leave, got a call after it")
+	}
+	p.Pass.Settle(actual)
+}
 
 // keyView is the gate of one key.
 type keyView[K comparable] struct {
@@ -344,3 +353,12 @@ func (v keyView[K]) Enter(ctx context.Context, cost int) (Pass, error) {
 }
 
 func (v keyView[K]) TryEnter(cost int) (Pass, bool) { return v.k.TryEnter(v.key, cost) }
+
+// Stats returns the statistics of the key's gate. A key that is not remembered is idle.
+func (v keyView[K]) Stats() Stats {
+	if e, ok := v.k.keys.Load(v.key); ok {
+		s, _ := StatsOf(e.(*keyGate[K]).gate)
+		return s
+	}
+	return Stats{Idle: true}
+}

@@ -3,6 +3,7 @@ package gate
 import (
 	"container/heap"
 	"context"
+	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,7 @@ type lane struct {
 	fresh   []waiter  // that never were
 	block   int       // how many were made at once the last time
 
-	granted, refused, abandoned atomic.Uint64
+	refused, abandoned atomic.Uint64
 }
 
 // place is a lane's place at one of its members.
@@ -185,8 +186,8 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 		if err := p.m.broken(); err != nil {
 			return now, nil, err
 		}
-		if limit := p.m.limit(); cost > limit {
-			return now, nil, &CapacityError{Cost: cost, Capacity: limit}
+		if cost > p.m.limit() {
+			return now, nil, &CapacityError{Cost: cost, Capacity: l.limit()}
 		}
 		if blocked == nil && (l.head != nil || len(p.m.node().parked) > 0 || p.m.due(now, p.m.arrive(now), cost) > now) {
 			blocked = p
@@ -200,8 +201,16 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 		marks[i] = m.take(now, m.arrive(now), cost)
 		m.node().granted.Add(1)
 	}
-	l.granted.Add(1)
 	return now, nil, nil
+}
+
+// limit returns the highest cost that can ever be admitted.
+func (l *lane) limit() int {
+	least := math.MaxInt
+	for i := range l.places {
+		least = min(least, l.places[i].m.limit())
+	}
+	return least
 }
 
 // plan returns the instant before which an entry behind others who cost ahead can't go.
@@ -243,7 +252,6 @@ func (l *lane) grant(d *domain, now int64) {
 		}
 		m.node().granted.Add(1)
 	}
-	l.granted.Add(1)
 	l.finish(d, w, granted, int64(mark))
 }
 
@@ -292,11 +300,9 @@ func (l *lane) review(d *domain, now int64) {
 	var ahead uint64
 	for w := l.head; w != nil; {
 		next := w.next
-		small, gone := int64(never), false
+		gone := false
 		for i := range l.places {
-			p := &l.places[i]
-			gone = gone || p.m.broken() != nil
-			small = min(small, int64(p.m.limit()))
+			gone = gone || l.places[i].m.broken() != nil
 		}
 		plan := int64(0)
 		if w.deadline != never {
@@ -305,8 +311,8 @@ func (l *lane) review(d *domain, now int64) {
 		switch {
 		case gone:
 			l.dismiss(d, w, now, broken, 0)
-		case int64(w.cost) > small:
-			l.dismiss(d, w, now, oversize, small)
+		case w.cost > l.limit():
+			l.dismiss(d, w, now, oversize, int64(l.limit()))
 		case plan >= w.deadline:
 			l.dismiss(d, w, now, hopeless, plan-now)
 		default:
@@ -318,7 +324,6 @@ func (l *lane) review(d *domain, now int64) {
 
 // undo takes back an entry that was admitted and did not go.
 func (l *lane) undo(marks []uint64, cost int) {
-	l.granted.Add(^uint64(0))
 	for i := range l.places {
 		m := l.places[i].m
 		m.node().granted.Add(^uint64(0))
@@ -439,7 +444,6 @@ func (l *lane) move(d *domain, p, q *place) {
 // stats returns what the lane counts.
 func (l *lane) stats() Stats {
 	return Stats{
-		Granted:   l.granted.Load(),
 		Refused:   l.refused.Load(),
 		Abandoned: l.abandoned.Load(),
 		Waiting:   l.count,

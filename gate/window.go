@@ -101,12 +101,12 @@ func (g *Window) TryEnter(cost int) (Pass, bool) {
 // pick tries to enter without the lock.
 func (g *Window) pick(cost int) (mark uint64, _ pick) {
 	for {
-		mark, found := g.log.Load().take(g.clk, g.span, g.most, cost)
+		number, found := g.log.Load().take(g.clk, g.span, g.most, cost)
 		if found == picked {
 			g.n.granted.Add(1)
 		}
 		if found != again {
-			return mark, found
+			return uint64(number), found
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (m *windowMember) plan(now, since int64, ahead uint64, cost int) int64 {
 func (m *windowMember) take(now, _ int64, cost int) uint64 {
 	log, mark := m.log.Load().push(now, cost)
 	m.log.Store(log)
-	return mark
+	return uint64(mark)
 }
 
 func (m *windowMember) leave(uint64, int, error) {}
@@ -209,7 +209,7 @@ func (m *windowMember) settle(mark uint64, cost, actual int) {
 	m.n.change(func(now int64) {
 		log := m.log.Load()
 		log.expire(now, m.span)
-		log.settle(mark, actual-cost)
+		log.settle(uint32(mark), actual-cost)
 	})
 }
 

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -184,11 +185,10 @@ func (r *Rate) Set(s string) error {
 // was.
 func (r *Rate) UnmarshalText(text []byte) error { return r.Set(string(text)) }
 
-// MarshalText returns the rate as [Rate.String] does. The zero Rate is an error of
-// type *[ParseError].
+// MarshalText returns the rate as [Rate.String] does. The zero Rate is an error.
 func (r Rate) MarshalText() ([]byte, error) {
 	if !r.Valid() {
-		return nil, &ParseError{Text: r.String(), Rule: "the zero Rate has no text"}
+		return nil, errors.New("pace: Rate.MarshalText: the rate must be valid, got the zero Rate")
 	}
 	return []byte(r.String()), nil
 }

@@ -149,5 +149,5 @@ func ExampleRate_MarshalText() {
 	fmt.Println(err)
 	// Output:
 	// {"search":"60/m"} <nil>
-	// pace: ParseRate: the zero Rate has no text, got "invalid"
+	// pace: Rate.MarshalText: the rate must be valid, got the zero Rate
 }

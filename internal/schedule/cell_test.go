@@ -42,7 +42,7 @@ func (b *bucketOf) try(now int64, cost int) (ok, fast bool) {
 }
 
 func try(s *schedule.Schedule, now int64, cost int) bool {
-	if cost > s.Burst() {
+	if cost > s.Limit() {
 		return false
 	}
 	since := s.Arrive(now)

@@ -26,7 +26,7 @@ func apply(s *schedule.Schedule, ref *bucket, now int64, o op) error {
 		}
 		return nil
 	}
-	switch o.kind % 8 {
+	switch o.kind % 9 {
 	case 0, 1, 2: // an entry that goes when it is due, or later
 		cost := 1 + int(o.a%int64(ref.burst))
 		since := ref.arrive(now)
@@ -55,6 +55,13 @@ func apply(s *schedule.Schedule, ref *bucket, now int64, o op) error {
 		burst := 1 + int(o.a%9)
 		s.SetBurst(now, burst)
 		ref.setBurst(now, burst)
+	case 7:
+		r := plans[uint64(o.a)%uint64(len(plans))]
+		s.Repace(now, now-o.b, r.n, r.span)
+		ref.repace(now, now-o.b, r.n, r.span)
+	case 8:
+		s.Spend(now, now+o.a-o.b)
+		ref.spend(now, now+o.a-o.b)
 	case 6:
 		s.Hold(now + o.a)
 		ref.hold(now + o.a)
@@ -88,7 +95,7 @@ func TestScheduleAgainstReference(t *testing.T) {
 		now := base
 		for i := range rapid.IntRange(1, 60).Draw(t, "calls") {
 			o := op{
-				kind:  rapid.Byte().Draw(t, "kind") % 8,
+				kind:  rapid.Byte().Draw(t, "kind") % 9,
 				a:     rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, 10*sec)).Draw(t, "a"),
 				b:     rapid.SampledFrom([]int64{0, 0, 1, ms, 20 * ms}).Draw(t, "b"),
 				after: rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 30*ms), rapid.Int64Range(0, 3*sec), rapid.Int64Range(0, day)).Draw(t, "after"),
@@ -127,7 +134,7 @@ func FuzzSchedule(f *testing.F) {
 		slack %= sec
 		s, ref := schedule.New(plan.n, plan.span, burst, slack), newBucket(plan.n, plan.span, burst, slack)
 		for now := base; len(in) > 0; {
-			o := op{kind: byte(next() % 8), a: wide() % (100 * day), b: wide() % sec, after: wide() % (100 * day)}
+			o := op{kind: byte(next() % 9), a: wide() % (100 * day), b: wide() % sec, after: wide() % (100 * day)}
 			if now += o.after; now > base+100*year {
 				return
 			}

@@ -126,13 +126,24 @@ func (b *bucket) change(now int64) int64 {
 	return from
 }
 
-func (b *bucket) setRate(now, n, span int64) {
-	from := b.change(now)
+func (b *bucket) setRate(now, n, span int64) { b.rescale(b.change(now), n, span) }
+
+func (b *bucket) repace(now, last, n, span int64) {
+	b.floor = max(b.floor, now)
+	if b.held > now {
+		last = b.held
+	}
+	b.rescale(last, n, span)
+}
+
+// rescale keeps as many tokens as are missing at an instant, and lets them flow in at
+// another rate from then on.
+func (b *bucket) rescale(from, n, span int64) {
 	debt := whole(0)
 	switch {
 	case !b.unlimited():
 		debt.Sub(whole(int64(b.burst)), b.line(from))
-	case b.held > now:
+	case b.held >= from:
 		debt.SetInt64(int64(b.burst) - 1)
 	}
 	b.n, b.span = n, span
@@ -147,6 +158,22 @@ func (b *bucket) setRate(now, n, span int64) {
 		debt = new(big.Rat).SetFrac(units, step)
 	}
 	b.set(from, debt.Sub(whole(int64(b.burst)), debt))
+}
+
+func (b *bucket) spend(now, until int64) {
+	b.floor, b.late = max(b.floor, now), 0
+	b.leaveOne(max(now, until))
+}
+
+// leaveOne sees to it that there is no more than one token at an instant.
+func (b *bucket) leaveOne(at int64) {
+	if b.unlimited() {
+		if b.at < at {
+			b.set(at, whole(int64(b.burst)))
+		}
+	} else if b.line(at).Cmp(whole(1)) > 0 {
+		b.set(at, whole(1))
+	}
 }
 
 func (b *bucket) setBurst(now int64, burst int) {
@@ -166,15 +193,7 @@ func (b *bucket) hold(until int64) {
 		return
 	}
 	b.held, b.floor, b.late = until, max(b.floor, until), 0
-	if b.unlimited() {
-		if b.at < until {
-			b.set(until, whole(int64(b.burst)))
-		}
-		return
-	}
-	if b.line(until).Cmp(whole(1)) > 0 {
-		b.set(until, whole(1))
-	}
+	b.leaveOne(until)
 }
 
 // roundUp returns the least whole number that is not below r.

@@ -27,6 +27,9 @@ func NewAlarm(k *Clock, f func()) *Alarm { return &Alarm{clk: k, f: f} }
 // Set sets the alarm, whatever it was set to, to the instant at. now is the
 // present one.
 func (a *Alarm) Set(now, at int64) {
+	if at == Never {
+		a.Stop()
+	}
 	if a.at == at || at == Never {
 		return
 	}

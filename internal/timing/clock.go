@@ -73,7 +73,7 @@ func (k *Clock) Same(o *Clock) bool {
 		return true
 	}
 	return k.ext != nil && o.ext != nil &&
-		reflect.TypeOf(k.ext) == reflect.TypeOf(o.ext) && reflect.TypeOf(k.ext).Comparable() && k.ext == o.ext
+		reflect.ValueOf(k.ext).Comparable() && reflect.ValueOf(o.ext).Comparable() && k.ext == o.ext
 }
 
 var realType = reflect.TypeOf(clock.New())

@@ -1,0 +1,165 @@
+// Package gatetest is the conformance suite of package gate: what every [gate.Gate] owes
+// to those who enter it, wherever it was written. A gate that passes can stand wherever a
+// gate can: in a group, in a composite, behind a key.
+//
+// Describe the gate in a [Subject] and hand it to [Run]:
+//
+//	func TestMyGate(t *testing.T) {
+//		gatetest.Run(t, gatetest.Subject{
+//			New:      func(testing.TB) gate.Gate { return mygate.New(4, 50*time.Millisecond) },
+//			Capacity: 4,
+//			Back:     50 * time.Millisecond,
+//			Most:     func(w time.Duration) int { return 4 * (1 + int(w/(50*time.Millisecond))) },
+//			Foresees: true,
+//		})
+//	}
+//
+// # Exact, or on the real clock
+//
+// A subject without Advance runs in real time. The suite then accuses nobody of being late,
+// and takes nothing for an offence that a stalled machine could explain: it finds the gate
+// that is wrong, not the second in which the machine was busy. Spans of some tens of
+// milliseconds are long enough to see an offence and short enough to wait for.
+//
+// With Advance, time passes when the suite says so, and everything is exact: an entry
+// that is not in when it could be is as wrong as one that is in too early. Inside of a
+// testing/synctest bubble there are no subtests, so run each check in a bubble of its own:
+//
+//	for _, check := range gatetest.Checks() {
+//		t.Run(check.Name, func(t *testing.T) {
+//			synctest.Test(t, func(t *testing.T) {
+//				check.Run(t, gatetest.Subject{
+//					// as above, and:
+//					Advance: func(d time.Duration) {
+//						synctest.Wait()
+//						time.Sleep(d)
+//						synctest.Wait()
+//					},
+//				})
+//			})
+//		})
+//	}
+package gatetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"github.com/escapement-go/escapement/gate"
+)
+
+// Subject describes the gate under test. New and Capacity are always needed, and Slots or
+// Back with Most. The zero value of all others is a sound default.
+type Subject struct {
+	// New makes a gate of which nothing is used. It is called at least once for each
+	// check; no two of its gates have anything in common.
+	New func(testing.TB) gate.Gate
+
+	// Capacity is the number of tokens that a new gate admits at once, and not one more.
+	// Where it is 1 the checks of what light and heavy entries do to each other are empty.
+	Capacity int
+
+	// MaxCost is the highest cost that the gate admits, from 1 to Capacity. 0 means
+	// Capacity. The order of heavy entries is checked if two of them never fit at once.
+	MaxCost int
+
+	// Slots says that tokens are in use until their pass is left. Otherwise only time
+	// brings them back, although the suite leaves every pass.
+	Slots bool
+
+	// Back is how long it takes at most until one token is back, when all are taken and
+	// every pass has been left: the interval of a rate, the span of a window. 0 means that
+	// leaving is enough.
+	Back time.Duration
+
+	// Most returns the most tokens that go in any span of length w, both ends included,
+	// when nobody is late: for a rate the burst and what comes in w, without any slack.
+	// Most(0) is Capacity. Instants are whole nanoseconds, so where an interval is not, allow
+	// for a span that looks one shorter than it is. Nil means that only slots are limited.
+	Most func(w time.Duration) int
+
+	// Foresees says that the gate knows how long it takes until a token is back that only
+	// time brings, and refuses an entry whose deadline is before that, at once and with a
+	// *gate.DeadlineError.
+	Foresees bool
+
+	// Clock is the clock that the gates of New go by. Nil means the real one.
+	Clock clock.Clock
+
+	// Advance lets d pass on the gate's clock and returns when everybody else has come to
+	// rest, which is all that it does when d is 0. Nil means that time passes by itself,
+	// on the real clock.
+	Advance func(d time.Duration)
+
+	// Except names checks that do not apply, each with the reason, which is what the
+	// check is skipped with.
+	Except map[string]string
+}
+
+// Check is one thing that every gate owes.
+type Check struct {
+	Name string // of the subtest, and in Subject.Except
+	Owes string // what the gate owes, in a sentence
+
+	run func(*trial)
+}
+
+// Run runs the check. It fails tb where the gate does not do what it owes, and panics on a
+// Subject that makes no sense.
+func (c Check) Run(tb testing.TB, s Subject) {
+	tb.Helper()
+	s.check()
+	if why, ok := s.Except[c.Name]; ok {
+		tb.Skip(why)
+	}
+	t := &trial{TB: tb, s: s}
+	defer t.finish()
+	t.fresh()
+	c.run(t)
+}
+
+// Checks returns all checks, in the order in which Run runs them.
+func Checks() []Check { return slices.Clone(checks) }
+
+// Run runs all checks as subtests of t. It must not be called in a bubble; see [Checks] for
+// a way to run each check in one.
+func Run(t *testing.T, s Subject) {
+	s.check()
+	for _, c := range checks {
+		t.Run(c.Name, func(t *testing.T) { c.Run(t, s) })
+	}
+}
+
+var checks = []Check{
+	{"capacity", "A new gate admits its capacity at once, and no more.", capacity},
+	{"idleness", "Idle time saves up the capacity, and no more.", idleness},
+	{"refused try", "A TryEnter that is refused takes nothing.", refusedTry},
+	{"refused pass", "The zero Pass, and the pass of an entry that was refused, do nothing.", refusedPass},
+	{"done context", "A done context wins over a free token; its cause comes back, and nothing is taken.", doneContext},
+	{"wake-up", "An entry waits while the gate is full, and is let in when a token is back.", wakeUp},
+	{"order", "Who waits is let in in order of arrival.", order},
+	{"overtaking", "Light entries never overtake a heavy one that waits.", overtaking},
+	{"cancelled head", "When the first who waits gives up, it costs nothing and the others move up.", cancelled(0)},
+	{"cancelled middle", "When one in the middle gives up, it costs nothing and the others move up.", cancelled(1)},
+	{"cancelled tail", "When the last gives up, it costs nothing and the others stay where they are.", cancelled(2)},
+	{"cancelled many", "Any number of entries that give up cost nothing.", cancelledMany},
+	{"photo finish", "An entry whose context ends in the instant of its grant is in, or was never there.", photoFinish},
+	{"too costly", "A cost above the capacity is a *gate.CapacityError at once, and takes nothing.", tooCostly},
+	{"misuse", "A cost below 1 and a nil context panic, and take nothing.", misuse},
+	{"deadline", "A deadline that can't be met ends the wait, at once where that is known; it takes nothing.", deadline},
+	{"settle down", "Settling for less gives tokens back at once.", settleDown},
+	{"settle up", "Settling for more is a debt that those who come next wait for.", settleUp},
+	{"settle to nothing", "Settling for 0 gives everything back, once.", settleToNothing},
+	{"do", "Do leaves the gate when the work fails.", doFails},
+	{"do panics", "Do leaves the gate when the work panics or ends its goroutine.", doPanics},
+	{"all or nothing", "Who is refused or gives up for want of a slot takes no token that time has brought.", allOrNothing},
+	{"left twice", "Leaving a second time gives nothing back.", leftTwice},
+	{"stampede", "Any number of goroutines at once get the capacity, and no more.", stampede},
+	{"crowd", "A crowd that comes, waits, gives up and leaves gets what is there, never more, never less.", crowd},
+	{"goroutines", "No goroutine is left behind.", goroutines},
+	{"stats", "The statistics, where there are any, add up.", statsAddUp},
+	{"refusals", "In the statistics an entry that is too costly is one refusal.", refusalsCount},
+}

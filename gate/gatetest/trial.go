@@ -1,0 +1,416 @@
+package gatetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+)
+
+// errGaveUp is why entries of the suite give up.
+var errGaveUp = errors.New("gatetest: gave up")
+
+// patience is how long the suite waits on the real clock for what must happen.
+const patience = 10 * time.Second
+
+// trial is one run of a check. It keeps books on the gate: what it has granted, and what
+// of it has been left. All but what start starts runs in the goroutine of the check.
+type trial struct {
+	testing.TB
+	s Subject
+
+	g    gate.Gate
+	ctx  context.Context // of all entries, but for those that give up by themselves
+	end  context.CancelFunc
+	open []*entry // all that were started
+
+	began  time.Time // just before the first entry
+	latest time.Time // of the grants
+	spent  int       // tokens granted since began
+	inUse  int       // tokens whose pass has not been left
+	held   []*entry  // whose pass has not been left, oldest first
+}
+
+// entry is one call of Enter or TryEnter.
+type entry struct {
+	cost   int
+	called chan struct{} // closed just before the call
+	done   chan struct{} // closed when it has returned
+	seen   bool          // in the books
+
+	// To be read after done.
+	pass     gate.Pass
+	err      error
+	panicked any
+	at       time.Time
+}
+
+func (e *entry) returned() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// fresh goes on with a new gate.
+func (t *trial) fresh() {
+	t.Helper()
+	t.finish()
+	t.ctx, t.end = context.WithCancel(context.Background())
+	t.g = t.s.New(t)
+	if t.g == nil {
+		t.Fatal("New returned no gate")
+	}
+	t.open, t.held, t.inUse = nil, nil, 0
+	t.restart()
+}
+
+// restart forgets what was granted: the gate is as good as new.
+func (t *trial) restart() { t.began, t.latest, t.spent = time.Time{}, time.Time{}, 0 }
+
+// finish sends everybody home and waits for them.
+func (t *trial) finish() {
+	t.Helper()
+	if t.g == nil {
+		return
+	}
+	t.end()
+	if t.s.exact() {
+		t.s.Advance(0)
+	}
+	for _, e := range t.open {
+		if !t.s.exact() {
+			select {
+			case <-e.done:
+			case <-time.After(patience):
+			}
+		}
+		switch {
+		case !e.returned():
+			t.Errorf("Enter(ctx, %d) still waits after its context has ended", e.cost)
+		case !e.seen && e.err == nil && e.panicked == nil:
+			e.pass.Leave(nil)
+		}
+	}
+	for _, e := range t.held {
+		e.pass.Leave(nil)
+	}
+	t.open, t.held, t.inUse, t.g = nil, nil, 0, nil
+}
+
+func (t *trial) now() time.Time {
+	if t.s.Clock != nil {
+		return t.s.Clock.Now()
+	}
+	return time.Now()
+}
+
+// after calls f when d has passed on the gate's clock.
+func (t *trial) after(d time.Duration, f func()) {
+	if t.s.Clock != nil {
+		t.s.Clock.AfterFunc(d, f)
+		return
+	}
+	time.AfterFunc(d, f)
+}
+
+// rest lets everybody else go as far as they get without time.
+func (t *trial) rest() {
+	if t.s.exact() {
+		t.s.Advance(0)
+		return
+	}
+	time.Sleep(time.Millisecond)
+}
+
+// elapse lets d pass, where time passes only when the suite says so. On the real clock the
+// suite waits for what must happen instead.
+func (t *trial) elapse(d time.Duration) {
+	if t.s.exact() {
+		t.s.Advance(d)
+	}
+}
+
+// until waits for ok, which in exact time must be so by now.
+func (t *trial) until(ok func() bool) bool {
+	if t.s.exact() {
+		t.rest()
+		return ok()
+	}
+	for limit := time.Now().Add(patience); ; time.Sleep(time.Millisecond / 5) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(limit) {
+			return false
+		}
+	}
+}
+
+// over returns why the gate could not have granted extra tokens more, or "" if it could.
+func (t *trial) over(extra int) string {
+	if t.s.Slots && t.inUse+extra > t.s.Capacity {
+		return fmt.Sprintf("%d tokens of %d were in use already", t.inUse, t.s.Capacity)
+	}
+	if t.s.Most != nil {
+		w := t.latest.Sub(t.began)
+		if most := t.s.Most(w); t.spent+extra > most {
+			return fmt.Sprintf("%d tokens had gone already within %v, where at most %d may go", t.spent, w, most)
+		}
+	}
+	return ""
+}
+
+// begin notes that an entry is about to be made.
+func (t *trial) begin() {
+	if t.began.IsZero() {
+		t.began = t.now()
+	}
+}
+
+// book enters a grant in the books, and fails if it is one too many.
+func (t *trial) book(e *entry, call, why string) {
+	t.Helper()
+	if e.at.After(t.latest) {
+		t.latest = e.at
+	}
+	over := t.over(e.cost)
+	e.seen = true
+	t.held = append(t.held, e)
+	t.spent += e.cost
+	t.inUse += e.cost
+	if over != "" {
+		t.Fatalf("%s: %s was let in, although %s", why, call, over)
+	}
+}
+
+// try calls TryEnter and reports whether it got in. One too many fails.
+func (t *trial) try(cost int, why string) bool {
+	t.Helper()
+	t.begin()
+	p, ok := t.g.TryEnter(cost)
+	if ok {
+		t.book(&entry{cost: cost, pass: p, at: t.now()}, fmt.Sprintf("TryEnter(%d)", cost), why)
+	}
+	return ok
+}
+
+// mustTry is try where there must be tokens: now in exact time, or else soon.
+func (t *trial) mustTry(cost int, why string) {
+	t.Helper()
+	if !t.until(func() bool { return t.try(cost, why) }) {
+		t.Fatalf("%s: TryEnter(%d) was refused", why, cost)
+	}
+}
+
+// fill takes n tokens, one by one, of a gate that has them.
+func (t *trial) fill(n int) {
+	t.Helper()
+	for i := range n {
+		if !t.try(1, "on a new gate") {
+			t.Fatalf("a new gate for %d tokens refused TryEnter(1) after %d", t.s.Capacity, i)
+		}
+	}
+}
+
+// full makes sure that no token is free, as far as time allows to tell.
+func (t *trial) full(why string) {
+	t.Helper()
+	t.try(1, why)
+}
+
+// whole makes sure that, everybody having left and time having passed, the capacity is
+// there, all of it and no more.
+func (t *trial) whole(why string) {
+	t.Helper()
+	t.leaveAll()
+	if t.s.exact() {
+		t.elapse(t.s.Back * time.Duration(t.s.Capacity))
+		t.restart()
+	}
+	for i := range t.s.Capacity {
+		if !t.until(func() bool { return t.try(1, why) }) {
+			t.Fatalf("%s: only %d tokens of %d are back after everybody has left", why, i, t.s.Capacity)
+		}
+	}
+	t.full(why + ", and all tokens being back and taken")
+	t.leaveAll()
+}
+
+// leave leaves with the pass of e.
+func (t *trial) leave(e *entry) {
+	t.held = slices.DeleteFunc(t.held, func(h *entry) bool { return h == e })
+	t.inUse -= e.cost
+	e.pass.Leave(nil)
+}
+
+// leaveOne leaves with the oldest pass, and lets the time go by in which a token comes back.
+func (t *trial) leaveOne() {
+	t.leave(t.held[0])
+	t.elapse(t.s.Back)
+}
+
+func (t *trial) leaveAll() {
+	for len(t.held) > 0 {
+		t.leave(t.held[0])
+	}
+}
+
+// settle settles the entry for actual tokens.
+func (t *trial) settle(e *entry, actual int) {
+	t.spent += actual - e.cost
+	t.inUse += actual - e.cost
+	e.cost = actual
+	e.pass.Settle(actual)
+}
+
+// call starts f as an entry in a goroutine of its own.
+func (t *trial) call(cost int, f func() (gate.Pass, error)) *entry {
+	t.begin()
+	e := &entry{cost: cost, called: make(chan struct{}), done: make(chan struct{})}
+	t.open = append(t.open, e)
+	go func() {
+		defer close(e.done)
+		defer func() { e.panicked = recover() }()
+		close(e.called)
+		e.err = errors.New("gatetest: the goroutine of the entry ended")
+		e.pass, e.err = f()
+		e.at = t.now()
+	}()
+	return e
+}
+
+// start starts an entry.
+func (t *trial) start(ctx context.Context, cost int) *entry {
+	g := t.g
+	return t.call(cost, func() (gate.Pass, error) { return g.Enter(ctx, cost) })
+}
+
+// arrive starts an entry and returns when it waits in its place, or is through.
+func (t *trial) arrive(ctx context.Context, cost int) *entry {
+	e := t.start(ctx, cost)
+	if t.s.exact() {
+		t.rest()
+		return e
+	}
+	<-e.called
+	if _, ok := gate.StatsOf(t.g); !ok {
+		// There is no way to see it wait.
+		select {
+		case <-e.done:
+		case <-time.After(20 * time.Millisecond):
+		}
+		return e
+	}
+	for limit := time.Now().Add(patience); !e.returned() && time.Now().Before(limit); time.Sleep(time.Millisecond / 10) {
+		waiting := 0
+		for _, o := range t.open {
+			if !o.returned() {
+				waiting++
+			}
+		}
+		if s, _ := gate.StatsOf(t.g); s.Waiting >= waiting {
+			break
+		}
+	}
+	return e
+}
+
+// quitter returns a context and the way to end it, with errGaveUp.
+func (t *trial) quitter() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	return ctx, func() { cancel(errGaveUp) }
+}
+
+// in makes sure that the entry gets in: by now in exact time, or else soon.
+func (t *trial) in(e *entry, why string) {
+	t.Helper()
+	if !t.until(e.returned) {
+		t.Fatalf("%s: Enter(ctx, %d) still waits", why, e.cost)
+	}
+	if e.panicked != nil {
+		t.Fatalf("%s: Enter(ctx, %d) panicked: %v", why, e.cost, e.panicked)
+	}
+	if e.err != nil {
+		t.Fatalf("%s: Enter(ctx, %d) returned the error %q", why, e.cost, e.err)
+	}
+	if !e.seen {
+		t.book(e, fmt.Sprintf("Enter(ctx, %d)", e.cost), why)
+	}
+}
+
+// waits makes sure that the entry has not got in, as far as time allows to tell. It
+// reports whether it waits.
+func (t *trial) waits(e *entry, why string) bool {
+	t.Helper()
+	t.rest()
+	if !e.returned() {
+		return true
+	}
+	t.in(e, why)
+	return false
+}
+
+// fails makes sure that the entry returns an error, by now in exact time, or else soon,
+// and returns it.
+func (t *trial) fails(e *entry, why string) error {
+	t.Helper()
+	if !t.until(e.returned) {
+		t.Fatalf("%s: Enter(ctx, %d) still waits", why, e.cost)
+	}
+	if e.panicked != nil {
+		t.Fatalf("%s: Enter(ctx, %d) panicked: %v", why, e.cost, e.panicked)
+	}
+	if e.err == nil {
+		t.Fatalf("%s: Enter(ctx, %d) was let in", why, e.cost)
+	}
+	return e.err
+}
+
+// givesUp makes sure that the entry fails with errGaveUp.
+func (t *trial) givesUp(e *entry, why string) {
+	t.Helper()
+	if err := t.fails(e, why); !errors.Is(err, errGaveUp) {
+		t.Fatalf("%s: Enter(ctx, %d) returned the error %q, want the cause of its context, %q", why, e.cost, err, errGaveUp)
+	}
+}
+
+// limited is a context with a deadline on the gate's clock.
+type limited struct {
+	context.Context
+	at time.Time
+}
+
+func (l limited) Deadline() (time.Time, bool) { return l.at, true }
+
+func (l limited) Err() error {
+	if l.Context.Err() != nil && context.Cause(l.Context) == context.DeadlineExceeded {
+		return context.DeadlineExceeded
+	}
+	return l.Context.Err()
+}
+
+// limit returns a context that ends when d has passed on the gate's clock.
+func (t *trial) limit(d time.Duration) context.Context {
+	at := t.now().Add(d)
+	if t.s.Clock == nil {
+		ctx, cancel := context.WithDeadline(t.ctx, at)
+		end := t.end
+		t.end = func() { cancel(); end() }
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	late := func() { cancel(context.DeadlineExceeded) }
+	if d <= 0 {
+		late()
+	} else {
+		t.s.Clock.AfterFunc(d, late)
+	}
+	return limited{ctx, at}
+}
