@@ -1,0 +1,80 @@
+// Fanout makes many calls at once and keeps a strict limit while it does:
+//
+//	go run ./examples/fanout                        # 500 calls to an API of its own
+//	go run ./examples/fanout -urls list.txt         # fetch these, one URL a line
+//	go run ./examples/fanout -rate 5/10s < list.txt # the same, from standard input, slowly
+//
+// It is the library in one page: a group of goroutines ([group.Group]) that pass one gate, which
+// is made of three ([gate.All]). A rate spaces the calls evenly, a window sees to it that no span
+// of time holds too many of them, and a concurrency limit bounds those in flight. A call goes when
+// all three let it, and takes from all three at once. See gates.go and fanout.go; the rest is a
+// program like any other.
+//
+// # The calls
+//
+// Without URLs, the program starts a strict API on the loopback interface and calls that. It is
+// package strictapi: a real HTTP server that counts what arrives, answers 429 to one call too many
+// and bans whoever goes on regardless. Its limit is the one that the flags promise to keep, unless
+// -api-limit and -api-in-flight say otherwise, so a run without a refusal is a promise kept,
+// by the far side's own log.
+//
+// URLs come from the file of -urls, or from standard input if that is a pipe or a file with
+// something in it. Blank lines and lines that begin with # are passed over. All of them are read
+// and checked before the first call is made, so a bad line means that nothing was sent. They are
+// kept in memory; nothing else grows with their number.
+//
+// A redirect is not followed and nothing is tried again, because each would be a call that did not
+// pass the gate.
+//
+// # Departures and arrivals
+//
+// The far side counts arrivals, the gate departures. What leaves evenly arrives with the jitter of
+// all that lies between, and 100 calls a second at intervals of exactly 10 ms fill a window of 100
+// to the brim: call 101 leaves exactly one second after call 1, and if call 1 was 1 ms late on its
+// way, then that is 101 arrivals within a second. No rate alone can prevent it; -window none shows
+// what comes of it.
+//
+// So there is a window as well, and -guard says how it makes up for the jitter. With a time, that is
+// by how much its span is widened: a gate.Window, and a guess. 20 ms leave 98 calls a second of 100,
+// and hold as long as no call is under way for 20 ms longer than another, which on a busy machine
+// means now and then not. The default, answer, guesses nothing: when a call is answered it has
+// arrived, so it counts until a span after that (see answered.go). Certainty costs about what a call
+// takes: with answers after 70 ms, 92 calls a second instead of 100.
+//
+// # Output
+//
+// Results are lines of JSON, written as the calls end:
+//
+//	{"url":"…","status":200,"start":"2026-01-02T15:04:05.123456Z","waited":0.25,"latency":0.0817,"bytes":12}
+//
+// waited is how long the call waited for the gate, latency how long it then took until its
+// body was read, both in seconds. A call that got no whole answer has an "error", and a status of 0 if it
+// got none at all. They go to -out, by default to standard output unless that is a terminal. A summary
+// goes to standard error, and while the calls run so does a progress bar, if standard error is a
+// terminal.
+//
+// # Ending early
+//
+// An interrupt (Ctrl-C, SIGTERM) starts no more calls and lets those in flight end. A second one
+// cuts them. The summary is printed either way.
+//
+// The exit status is 0 if all went well, 1 if a call failed (no answer, or a status of 400 and above)
+// or the results could not be written, 2 if a flag, a file or a URL is wrong, and 130 after an interrupt. (go run
+// reports any of them but 0 as 1, and prints the real one.)
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the program. When ctx ends, that is an interrupt.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := program{stdin: stdin, stdout: stdout, stderr: stderr}
+	return p.run(ctx, args)
+}
