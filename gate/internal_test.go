@@ -129,7 +129,7 @@ func TestWindowLogWraps(t *testing.T) {
 		t.Errorf("an eleventh of ten: %v", found)
 	}
 	l.close()
-	if used := l.used(); used != 10 {
+	if used := l.used(l.gone.Load()); used != 10 {
 		t.Errorf("%d used, want 10", used)
 	}
 }

@@ -125,8 +125,7 @@ func (l *windowLog) open() {
 	}
 }
 
-// bounds returns the number of the first run that counts and that of the next to come. An
-// entry that began before the log was closed can still move the first one on.
+// bounds returns the number of the first run that may count and that of the next to come.
 func (l *windowLog) bounds() (first, next uint32) {
 	return l.gone.Load(), uint32(l.state.Load())
 }
@@ -141,34 +140,34 @@ func (l *windowLog) read(number uint32) (at int64, sum uint64) {
 	return r.at.Load(), r.sum.Load()
 }
 
-// expire forgets the runs that do not count any more.
-func (l *windowLog) expire(now, span int64) {
+// expire forgets the runs that do not count any more, and returns the number of the first
+// that does. What is asked about the log is asked with that number: an entry that began
+// before the log was closed can still move gone on, by a clock read since.
+func (l *windowLog) expire(now, span int64) (first uint32) {
 	for {
 		gone, next := l.bounds()
-		first := gone
-		for ; first != next; first++ {
+		for first = gone; first != next; first++ {
 			if at, _ := l.read(first); at > now-span {
 				break
 			}
 		}
 		if first == gone || l.gone.CompareAndSwap(gone, first) {
-			return
+			return first
 		}
 	}
 }
 
-// used returns the tokens that count.
-func (l *windowLog) used() int {
-	first, next := l.bounds()
+// used returns the tokens of the first run and all after it.
+func (l *windowLog) used(first uint32) int {
+	_, next := l.bounds()
 	_, before := l.read(first - 1)
 	_, last := l.read(next - 1)
 	return int(last - before)
 }
 
-// freed returns the instant of the run that holds the given token, counted from 1 from the
-// oldest that counts. It must be there.
-func (l *windowLog) freed(token int) int64 {
-	first, _ := l.bounds()
+// holder returns the instant of the run that holds the given token, counted from 1 from the
+// first run on. It must be there.
+func (l *windowLog) holder(first uint32, token int) int64 {
 	_, before := l.read(first - 1)
 	for number := first; ; number++ {
 		if at, sum := l.read(number); sum-before >= uint64(token) {

@@ -102,6 +102,24 @@ func TestCancelledGivesNoCredit(t *testing.T) {
 	}
 }
 
+// Nor does waiting for another member of a composite.
+func TestWindowGivesNoCredit(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		rate := gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: b.Clock()})
+		window := gate.NewWindow(6, 7*time.Second, &gate.WindowOptions{Clock: b.Clock()})
+		both := gate.All(rate, window)
+		window.TryEnter(6)
+		q := newFates(b)
+		var want []string
+		for i := range 6 {
+			q.enter(context.Background(), both, fmt.Sprint(i), 1)
+			want = append(want, fmt.Sprintf("%d: %v", i, 7*time.Second+time.Duration(i)*ms))
+		}
+		b.Advance(8 * time.Second)
+		q.want(want...)
+	})
+}
+
 // In the instant of its grant a context that is done wins, and the token is there for the
 // next.
 func TestCancelledInTheInstantOfTheGrant(t *testing.T) {

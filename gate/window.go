@@ -125,22 +125,13 @@ func (g *Window) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	now := g.n.lane.read(d)
-	used := g.used(now)
+	log := g.log.Load()
+	used := log.used(log.expire(now, g.span))
 	return g.n.stats(now, used, g.held, used == 0 && g.held <= now)
 }
 
-// used returns the tokens that count at now. The log is closed.
-func (g *Window) used(now int64) int {
-	log := g.log.Load()
-	log.expire(now, g.span)
-	return log.used()
-}
-
-// freed returns the instant at which the given token no longer counts, the oldest being 1.
-// It is in the log, which is closed.
-func (g *Window) freed(token int) int64 {
-	return timing.Later(g.log.Load().freed(token), time.Duration(g.span))
-}
+// over returns the instant at which what went at the given one no longer counts.
+func (g *Window) over(at int64) int64 { return timing.Later(at, time.Duration(g.span)) }
 
 // windowMember is the Window that its domain sees.
 type windowMember Window
@@ -160,21 +151,26 @@ func (m *windowMember) limit() int             { return m.most }
 func (m *windowMember) arrive(now int64) int64 { return now }
 
 func (m *windowMember) due(now, since int64, cost int) int64 {
-	g := (*Window)(m)
+	g, log := (*Window)(m), m.log.Load()
+	first := log.expire(now, m.span)
 	at := max(since, m.held)
-	if over := g.used(now) + cost - m.most; over > 0 {
-		at = max(at, g.freed(over))
+	if tokens := log.used(first) + cost - m.most; tokens > 0 {
+		return max(at, g.over(log.holder(first, tokens)))
 	}
-	return at
+	// There may have been no room until the last run ceased to count. Who waited for it is
+	// due from then on, not from when it came.
+	last, _ := log.read(first - 1)
+	return max(at, g.over(last))
 }
 
 // plan counts the tokens that must have been freed before the entry can go. Those
 // beyond the log are of entries that are still to come, each a span after the one that is
 // n tokens before it.
 func (m *windowMember) plan(now, since int64, ahead uint64, cost int) int64 {
-	g := (*Window)(m)
+	g, log := (*Window)(m), m.log.Load()
+	first := log.expire(now, m.span)
+	count := log.used(first)
 	at := max(since, m.held)
-	count := g.used(now)
 	tokens := add(ahead, cost)
 	if free := m.most - count; free >= 0 {
 		tokens -= min(tokens, uint64(free))
@@ -190,7 +186,7 @@ func (m *windowMember) plan(now, since int64, ahead uint64, cost int) int64 {
 		tokens -= min(tokens, rounds*uint64(m.most))
 	}
 	if tokens > 0 {
-		at = max(at, g.freed(int(tokens)))
+		at = max(at, g.over(log.holder(first, int(tokens))))
 	}
 	if m.span > 0 && rounds > uint64(never/m.span) {
 		return never
