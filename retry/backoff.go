@@ -1,0 +1,120 @@
+package retry
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff gives the delays of a call. It is called with the number of the delay within the
+// call, 1 for the first, and with what it gave for the one before, 0 for the first. It may
+// be shared by any number of calls, in as many goroutines, so it has no state of its own:
+// what it needs to know is handed to it. A negative delay means none.
+//
+// The ones of this package are safe for any number, and never give more than their longest
+// delay. [FullJitter] is the one that most callers want, and the default. Constant and
+// Exponential delays send all those who failed together back together; they are for
+// tests, and for callers who are alone.
+type Backoff func(n int, prev time.Duration) time.Duration
+
+// JitterOptions are the settings of the backoffs that choose at random. Nil, as well as the
+// zero value, means the defaults.
+type JitterOptions struct {
+	// Rand returns a number from 0 to n-1, for n of at least 1, such as the method Int64N of
+	// a [rand.Rand] does. It is called by all goroutines that use the backoff, so a generator
+	// that is not safe for that is for tests. Nil means [rand.Int64N], which is, and which
+	// does not make them wait for each other.
+	Rand func(n int64) int64
+}
+
+// The four jitters and their names are from Marc Brooker, "Exponential Backoff And Jitter",
+// AWS Architecture Blog, 2015.
+
+// Constant returns a backoff whose delays are all d. It panics if d is negative; 0 is fine.
+func Constant(d time.Duration) Backoff {
+	if d < 0 {
+		panic(fmt.Sprintf("retry: Constant: d must not be negative, got %v", d))
+	}
+	return func(int, time.Duration) time.Duration { return d }
+}
+
+// Exponential returns a backoff of base, 2·base, 4·base and so on, up to longest. It panics if
+// base is not positive or longest is shorter than base.
+func Exponential(base, longest time.Duration) Backoff {
+	check("Exponential", base, longest)
+	return func(n int, _ time.Duration) time.Duration { return double(base, longest, n) }
+}
+
+// FullJitter returns a backoff whose delays are anything from 0 to those of [Exponential].
+// Those who failed together spread as widely as they can. It panics as Exponential does.
+func FullJitter(base, longest time.Duration, o *JitterOptions) Backoff {
+	check("FullJitter", base, longest)
+	random := o.source()
+	return func(n int, _ time.Duration) time.Duration {
+		return between(random, 0, double(base, longest, n))
+	}
+}
+
+// EqualJitter returns a backoff whose delays are anything from half of those of [Exponential]
+// to the whole. No delay is next to none, at the price of a narrower spread. It panics as
+// Exponential does.
+func EqualJitter(base, longest time.Duration, o *JitterOptions) Backoff {
+	check("EqualJitter", base, longest)
+	random := o.source()
+	return func(n int, _ time.Duration) time.Duration {
+		d := double(base, longest, n)
+		return between(random, d/2, d)
+	}
+}
+
+// DecorrelatedJitter returns a backoff whose delays are anything from base to three times the
+// one before, and at most longest; the first is anything from base to 3·base. It panics as
+// [Exponential] does.
+func DecorrelatedJitter(base, longest time.Duration, o *JitterOptions) Backoff {
+	check("DecorrelatedJitter", base, longest)
+	random := o.source()
+	return func(_ int, prev time.Duration) time.Duration {
+		prev = max(prev, base)
+		upper := longest
+		if prev <= longest/3 {
+			upper = 3 * prev
+		}
+		return between(random, base, upper)
+	}
+}
+
+var defaultBackoff = FullJitter(100*time.Millisecond, 30*time.Second, nil)
+
+func check(name string, base, longest time.Duration) {
+	if base <= 0 {
+		panic(fmt.Sprintf("retry: %s: base must be positive, got %v", name, base))
+	}
+	if longest < base {
+		panic(fmt.Sprintf("retry: %s: longest must be at least base, %v, got %v", name, base, longest))
+	}
+}
+
+func (o *JitterOptions) source() func(int64) int64 {
+	if o == nil || o.Rand == nil {
+		return rand.Int64N
+	}
+	return o.Rand
+}
+
+// double returns base·2^(n−1), or longest where that is less.
+func double(base, longest time.Duration, n int) time.Duration {
+	n = max(n, 1)
+	if base > longest>>(n-1) { // also where nothing is left of it
+		return longest
+	}
+	return base << (n - 1)
+}
+
+// between returns anything from lo to hi, which must not be less.
+func between(random func(int64) int64, lo, hi time.Duration) time.Duration {
+	n := int64(hi - lo)
+	if n+1 > 0 {
+		n++ // so that hi itself is among them
+	}
+	return lo + time.Duration(random(n))
+}

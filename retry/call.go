@@ -1,0 +1,155 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// call is the state of one call, which belongs to its goroutine. Its context is the
+// caller's, and it lives no longer than the call.
+type call struct {
+	ctx context.Context
+	p   Policy // a copy, so that one made for a single call need not be on the heap
+	clk *timing.Clock
+	now int64 // when the call began, or the last attempt returned
+	end int64 // after which no attempt begins; Never: no bound
+
+	attempts  int           // that failed
+	throttles int           // attempts that were throttled
+	delays    int           // that were asked of the backoff
+	prev      time.Duration // the last of them
+
+	// What is known of the last attempt.
+	last    error
+	verdict Verdict
+	hint    time.Duration
+
+	sleeper sleeper
+}
+
+func newCall(ctx context.Context, p *Policy) call {
+	c := call{ctx: ctx, p: *p, end: timing.Never}
+	if p.Elapsed != 0 {
+		c.now = c.clock().Now()
+		c.end = timing.Later(c.now, p.Elapsed)
+	}
+	return c
+}
+
+// clock returns the call's clock, which is made when it is first needed: most calls succeed
+// at once.
+func (c *call) clock() *timing.Clock {
+	if c.clk == nil {
+		c.clk = timing.New(c.p.Clock)
+	}
+	return c.clk
+}
+
+// fail returns the error that the call ends with.
+func (c *call) fail(reason error) error {
+	return &Error{Last: c.last, Reason: reason, Attempts: c.attempts}
+}
+
+// judge takes note of an attempt that did not succeed, and returns what the gate is to be
+// told.
+func (c *call) judge(err error) error {
+	c.now = c.clock().Now()
+	c.last = unmarked(err)
+	c.hint = hint(err)
+	t, throttled := errors.AsType[*gate.ThrottledError](err)
+	switch {
+	case is[*stopped](err):
+		c.verdict = VerdictStop
+	case c.p.Classify != nil:
+		c.verdict = c.p.Classify(err)
+	default:
+		c.verdict = Classify(err)
+	}
+	if c.verdict == VerdictRetry && throttled {
+		c.verdict = VerdictThrottle
+	}
+	if c.verdict != VerdictThrottle && !throttled {
+		return err
+	}
+	told := min(c.hint, c.p.longestHint())
+	if throttled && t.After == told {
+		return err
+	}
+	return gate.Throttled(told, err)
+}
+
+// next decides whether there is another attempt. If so, it sleeps until it may be made;
+// if not, it returns the error that the call ends with.
+func (c *call) next() error {
+	throttled := c.verdict == VerdictThrottle
+	count(throttled, &c.throttles, &c.attempts)
+	if cause := ended(c.ctx); cause != nil {
+		return c.fail(cause)
+	}
+	switch {
+	case c.verdict != VerdictRetry && !throttled:
+		return c.fail(ErrStopped)
+	case c.attempts == c.p.attempts():
+		return c.fail(ErrAttempts)
+	}
+	queues := throttled && c.p.Gate != nil
+	delay := c.delay(queues)
+	at := timing.Later(c.now, delay)
+	if at > c.end {
+		return c.fail(ErrElapsed)
+	}
+	if t, ok := c.ctx.Deadline(); ok && at >= c.clock().At(t) {
+		return c.fail(tooLate{&gate.DeadlineError{Wait: delay}})
+	}
+	if c.hint > c.p.longestHint() {
+		return c.fail(ErrRetryAfter)
+	}
+	if c.p.Budget != nil && !queues && !c.p.Budget.take() {
+		return c.fail(ErrBudget)
+	}
+	if c.p.OnRetry != nil {
+		c.p.OnRetry(Event{Attempt: c.attempts, Throttles: c.throttles, Throttled: throttled, Err: c.last, Delay: delay})
+	}
+	if cause := c.sleeper.until(c.ctx, c.clock(), at); cause != nil {
+		return c.fail(cause)
+	}
+	return nil
+}
+
+// delay returns what the call sleeps before it makes the next attempt, or queues for it.
+func (c *call) delay(queues bool) time.Duration {
+	if queues {
+		if c.hint <= 0 || c.held() {
+			return 0
+		}
+		return c.hint
+	}
+	b := c.p.Backoff
+	if b == nil {
+		b = defaultBackoff
+	}
+	count(true, &c.delays, nil)
+	c.prev = max(b(c.delays, c.prev), 0)
+	return max(c.prev, c.hint)
+}
+
+// held reports whether the gate keeps everyone out for as long as the hint says.
+func (c *call) held() bool {
+	s, ok := gate.StatsOf(c.p.Gate)
+	return ok && timing.Later(c.clock().Now(), s.HeldFor) >= timing.Later(c.now, c.hint)
+}
+
+// count adds one to a if first, or else to b, and stays at the largest number.
+func count(first bool, a, b *int) {
+	if !first {
+		a = b
+	}
+	if *a < math.MaxInt {
+		*a++
+	}
+}

@@ -1,0 +1,156 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+)
+
+// These are the reasons for which a call makes no further attempt, as found in
+// Error.Reason. The others are: the [context.Cause] of a context that is done; a
+// *[gate.DeadlineError], which matches [context.DeadlineExceeded], where the next delay or
+// the wait at the gate would outlast the context's deadline; and whatever else the gate
+// says to who enters, such as [gate.ErrGaveUp].
+var (
+	// ErrStopped: the error was marked by [Stop], or classified as VerdictStop.
+	ErrStopped = errors.New("stopped")
+
+	// ErrAttempts: Policy.Attempts have failed.
+	ErrAttempts = errors.New("no attempts left")
+
+	// ErrElapsed: the next attempt would begin later than Policy.Elapsed allows.
+	ErrElapsed = errors.New("no time left")
+
+	// ErrBudget: Policy.Budget has no retry left.
+	ErrBudget = errors.New("no budget left")
+
+	// ErrRetryAfter: the hint was longer than Policy.MaxRetryAfter.
+	ErrRetryAfter = errors.New("asked to stay away for too long")
+)
+
+// Error is what every call that did not succeed ends with. It unwraps to both the last
+// failure and the reason why it was the last, so errors.Is and errors.As find either.
+type Error struct {
+	// Last is the error of the last attempt, without the mark of [Stop] or [After]. Nil
+	// means that there was no attempt.
+	Last error
+
+	// Reason says why there was no further attempt. It is never nil.
+	Reason error
+
+	// Attempts is the number of attempts that failed. Throttles are not counted.
+	Attempts int
+}
+
+// Error returns the text of both errors. That of an error which stopped the first attempt
+// stands alone: it reads as if nobody had thought of trying again.
+func (e *Error) Error() string {
+	switch {
+	case e.Last == nil:
+		return fmt.Sprintf("retry: %v", e.Reason)
+	case e.Reason == ErrStopped && e.Attempts <= 1:
+		return e.Last.Error()
+	case e.Attempts == 0:
+		return fmt.Sprintf("retry: %v: %v", e.Reason, e.Last)
+	case e.Attempts == 1:
+		return fmt.Sprintf("retry: %v after 1 attempt: %v", e.Reason, e.Last)
+	}
+	return fmt.Sprintf("retry: %v after %d attempts: %v", e.Reason, e.Attempts, e.Last)
+}
+
+// Unwrap returns Last, if there is one, and Reason.
+func (e *Error) Unwrap() []error {
+	if e.Last == nil {
+		return []error{e.Reason}
+	}
+	return []error{e.Last, e.Reason}
+}
+
+// Stop marks err as not worth another attempt, whatever the policy's Classify would say. The
+// call ends with err itself, unmarked, as Error.Last. A nil err stays nil: it is a success.
+func Stop(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stopped{err}
+}
+
+type stopped struct{ err error }
+
+func (e *stopped) Error() string { return e.err.Error() }
+func (e *stopped) Unwrap() error { return e.err }
+
+// After marks err with a hint: the next attempt begins not before d from when the function
+// returned. It remains a failure, which counts; see [Throttled] for a throttle. A d of 0 or
+// less is no hint. A nil err stays nil: it is a success.
+//
+// If an error has several hints, the longest counts. See Policy.MaxRetryAfter for hints that
+// are too long.
+func After(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &delayed{d, err}
+}
+
+type delayed struct {
+	d   time.Duration
+	err error
+}
+
+func (e *delayed) Error() string { return e.err.Error() }
+func (e *delayed) Unwrap() error { return e.err }
+
+// Throttled marks err as the far side's word that there was too much, with the hint that
+// came with it; 0 and anything negative means none. It is [gate.Throttled].
+func Throttled(after time.Duration, err error) error { return gate.Throttled(after, err) }
+
+// hint returns the longest hint in err and all that it wraps, or 0.
+func hint(err error) time.Duration {
+	var longest time.Duration
+	switch e := err.(type) {
+	case *delayed:
+		longest = e.d
+	case *gate.ThrottledError:
+		longest = e.After
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		longest = max(longest, hint(e.Unwrap()))
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			longest = max(longest, hint(err))
+		}
+	}
+	return longest
+}
+
+// unmarked returns err without the marks around it. Marks that the function has wrapped
+// itself stay where they are: its words count.
+func unmarked(err error) error {
+	for {
+		switch e := err.(type) {
+		case *stopped:
+			err = e.err
+		case *delayed:
+			err = e.err
+		default:
+			return err
+		}
+	}
+}
+
+// tooLate says that the next delay would outlast the context's deadline. It is the gate's
+// error for that, in words that fit here.
+type tooLate struct{ *gate.DeadlineError }
+
+func (e tooLate) Error() string {
+	return fmt.Sprintf("the delay of %v would outlast the context's deadline", e.Wait)
+}
+
+func (e tooLate) Unwrap() error { return e.DeadlineError }
+
+// errUnfinished is what the gate gets from an attempt that panicked or ended its goroutine.
+var errUnfinished = errors.New("retry: the attempt panicked or ended its goroutine")

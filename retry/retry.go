@@ -1,0 +1,159 @@
+package retry
+
+import (
+	"context"
+	"errors"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// Do calls f until it succeeds, as the policy says, and returns what it returned. A nil
+// policy means the defaults.
+//
+// Any failure is an *[Error], which matches both what went wrong last and why there was no
+// further attempt; the result is then that of the last attempt, if there was one, and f's to
+// make sense of. If ctx is done, its [context.Cause] is the reason; f is not called if that
+// is so from the start. If f panics or ends its goroutine, the gate is left all the same and
+// the panic goes on.
+//
+// Do starts no goroutine. A first attempt that succeeds without a gate, a bound on time and a
+// budget reads no clock and allocates nothing. Do panics if ctx or f is nil.
+func Do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
+	if ctx == nil {
+		panic("retry: Do: ctx must not be nil")
+	}
+	if f == nil {
+		panic("retry: Do: f must not be nil, got nil")
+	}
+	return do(ctx, p, f)
+}
+
+// Run is [Do] for a function without a result.
+func Run(ctx context.Context, p *Policy, f func(context.Context) error) error {
+	if ctx == nil {
+		panic("retry: Run: ctx must not be nil")
+	}
+	if f == nil {
+		panic("retry: Run: f must not be nil, got nil")
+	}
+	_, err := do(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
+	return err
+}
+
+// Wrap returns a function that is f under the policy: each of its calls is a [Do]. It panics
+// if f is nil.
+func Wrap[A, B any](p *Policy, f func(context.Context, A) (B, error)) func(context.Context, A) (B, error) {
+	if f == nil {
+		panic("retry: Wrap: f must not be nil, got nil")
+	}
+	return func(ctx context.Context, a A) (B, error) {
+		if ctx == nil {
+			panic("retry: Wrap: ctx must not be nil")
+		}
+		return do(ctx, p, func(ctx context.Context) (B, error) { return f(ctx, a) })
+	}
+}
+
+var defaults Policy
+
+// do makes the first attempt without a call's state, if there is nothing else to it.
+func do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
+	if p == nil {
+		p = &defaults
+	}
+	if err := ended(ctx); err != nil {
+		var none T
+		return none, &Error{Reason: err}
+	}
+	if p.Budget != nil {
+		p.Budget.call()
+	}
+	if !p.bare() {
+		return begin(ctx, p, f)
+	}
+	v, err := f(ctx)
+	if err == nil {
+		return v, nil
+	}
+	return again(ctx, p, f, v, err)
+}
+
+// begin is a call that needs its state from the first attempt on.
+func begin[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (v T, err error) {
+	c := newCall(ctx, p)
+	if c.end < c.now {
+		return v, c.fail(ErrElapsed)
+	}
+	return loop(&c, f, v)
+}
+
+// again is what follows a first attempt that did not succeed.
+func again[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error), v T, err error) (T, error) {
+	c := newCall(ctx, p)
+	c.judge(err)
+	if err := c.next(); err != nil {
+		return v, err
+	}
+	return loop(&c, f, v)
+}
+
+// loop makes attempts until it is over. v is the result of the one before.
+func loop[T any](c *call, f func(context.Context) (T, error), v T) (T, error) {
+	for {
+		pass, err := c.enter()
+		if err != nil {
+			return v, c.fail(err)
+		}
+		if v, err = attempt(c, pass, f); err == nil {
+			return v, nil
+		}
+		if err := c.next(); err != nil {
+			return v, err
+		}
+	}
+}
+
+// attempt calls f and leaves the gate.
+func attempt[T any](c *call, pass gate.Pass, f func(context.Context) (T, error)) (v T, err error) {
+	ctx, cancel := c.attemptContext()
+	left := errUnfinished
+	defer func() {
+		cancel()
+		pass.Leave(left)
+	}()
+	v, err = f(ctx)
+	if left = nil; err != nil {
+		left = errUnfinished // should Classify panic
+		left = c.judge(err)
+	}
+	return v, err
+}
+
+// enter enters the gate, and returns the reason why that can't be done.
+func (c *call) enter() (gate.Pass, error) {
+	if c.p.Gate == nil {
+		return gate.Pass{}, nil
+	}
+	ctx, bounded := c.ctx, false
+	if c.end != timing.Never {
+		if t, ok := ctx.Deadline(); !ok || c.clock().At(t) > c.end {
+			// An attempt may begin at the end itself.
+			var cancel func()
+			ctx, cancel = until(ctx, c.clock(), timing.Later(c.end, 1), ErrElapsed)
+			defer cancel()
+			bounded = true
+		}
+	}
+	pass, err := c.p.Gate.Enter(ctx, 1)
+	if err == nil {
+		return pass, nil
+	}
+	if cause := ended(c.ctx); cause != nil {
+		return pass, cause
+	}
+	if bounded && (ended(ctx) != nil || errors.Is(err, context.DeadlineExceeded)) {
+		return pass, ErrElapsed
+	}
+	return pass, err
+}

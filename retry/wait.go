@@ -1,0 +1,110 @@
+package retry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// sleeper lets the goroutine of a call sleep. Its alarm is made when it is first needed.
+type sleeper struct {
+	wake  chan struct{} // of capacity 1; the alarm sends
+	alarm *timing.Alarm
+}
+
+// until sleeps until the instant given, or until ctx is done, in which case it returns the
+// cause. A done context wins over an instant that has come.
+func (s *sleeper) until(ctx context.Context, clk *timing.Clock, at int64) error {
+	for {
+		if cause := ended(ctx); cause != nil {
+			if s.alarm != nil {
+				s.alarm.Stop()
+			}
+			return cause
+		}
+		now := clk.Now()
+		if now >= at {
+			return nil
+		}
+		if s.alarm == nil {
+			wake := make(chan struct{}, 1)
+			s.wake = wake
+			s.alarm = timing.NewAlarm(clk, func() {
+				select {
+				case wake <- struct{}{}:
+				default:
+				}
+			})
+		}
+		s.alarm.Set(now, at)
+		select {
+		case <-s.wake:
+			s.alarm.Rang()
+		case <-ctx.Done():
+		}
+	}
+}
+
+// attemptContext returns the context of an attempt. On the real clock it is the standard
+// library's own, because of what is derived from it: there it alone can make Err say
+// [context.DeadlineExceeded].
+func (c *call) attemptContext() (context.Context, func()) {
+	d := c.p.AttemptTimeout
+	switch {
+	case d == 0:
+		return c.ctx, func() {}
+	case c.p.Clock == nil:
+		return context.WithTimeout(c.ctx, d)
+	}
+	return until(c.ctx, c.clock(), timing.Later(c.clock().Now(), d), context.DeadlineExceeded)
+}
+
+// until returns a context that ends at an instant of the clock, with the cause given, and a
+// function that must be called when it is no longer needed.
+func until(parent context.Context, clk *timing.Clock, at int64, cause error) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	var mu sync.Mutex // guards the alarm
+	var alarm *timing.Alarm
+	look := func() {
+		mu.Lock()
+		now := clk.Now()
+		alarm.Rang()
+		if now < at && ctx.Err() == nil { // it came too early, and is still needed
+			alarm.Set(now, at)
+		}
+		mu.Unlock()
+		if now >= at {
+			cancel(cause)
+		}
+	}
+	alarm = timing.NewAlarm(clk, look)
+	look()
+	return &timed{ctx, clk.Time(at)}, func() {
+		cancel(nil)
+		mu.Lock()
+		alarm.Stop()
+		mu.Unlock()
+	}
+}
+
+// timed is a context with a deadline on a clock that the standard library does not know.
+type timed struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c *timed) Deadline() (time.Time, bool) {
+	if t, ok := c.Context.Deadline(); ok && t.Before(c.deadline) {
+		return t, true
+	}
+	return c.deadline, true
+}
+
+func (c *timed) Err() error {
+	if cause := context.Cause(c.Context); cause == context.DeadlineExceeded {
+		return cause
+	}
+	return c.Context.Err()
+}
