@@ -7,10 +7,11 @@
 //   - [github.com/escapement-go/escapement/pace] answers "when?": exact rates, and a token
 //     channel to select on.
 //   - [github.com/escapement-go/escapement/gate] answers "may I?": rate, window,
-//     concurrency, keyed, and all of them at once.
+//     concurrency, adaptive, keyed, and all of them at once.
 //   - [github.com/escapement-go/escapement/group] answers "who runs?": an errgroup whose
 //     goroutines pass a gate.
-//   - retry will answer "again?"; it is not there yet.
+//   - [github.com/escapement-go/escapement/retry] answers "again?": a retry combinator whose
+//     every attempt passes the gate, and an HTTP transport.
 //
 // Every type takes a clock of github.com/benbjohnson/clock, so that tests of what is built
 // on it run in milliseconds and are exact to the nanosecond.

@@ -15,6 +15,7 @@
 //   - [Rate]: so many a second, evenly, with or without a burst (a leaky or token bucket).
 //   - [Window]: at most so many in any span (a sliding window; safe for fixed ones).
 //   - [Concurrency]: so many at once.
+//   - [Adaptive]: as many as the far side takes, up to a rate.
 //   - [All]: several of these at once, all or nothing.
 //   - [Keyed]: one of these for each customer, host or route.
 //   - [Of]: a limiter from elsewhere.
