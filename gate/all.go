@@ -19,7 +19,7 @@ import (
 // been overtaken there a number of times in turn; then it keeps its place everywhere, so
 // that nobody is starved.
 //
-// A gate that is not a Rate, Window or Concurrency, or a composite of these, is
+// A gate that is not a Rate, Window, Concurrency or Adaptive, or a composite of these, is
 // entered after them, one after the other in the order given, and all are left again if
 // that fails: it can't be asked at the same instant.
 //

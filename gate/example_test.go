@@ -409,3 +409,67 @@ func ExampleThrottled() {
 	// throttled for 2s: 429 Too Many Requests
 	// true 2s
 }
+
+func ExampleNewAdaptive() {
+	g := gate.NewAdaptive(pace.PerSecond(100), nil)
+	p, _ := g.TryEnter(1)
+	p.Leave(gate.Throttled(0, errors.New("429 Too Many Requests")))
+	fmt.Println(g.Interval())
+	// Output: 20ms
+}
+
+func ExampleAdaptive_Enter() {
+	g := gate.NewAdaptive(pace.PerSecond(1000), &gate.AdaptiveOptions{GiveUp: 2})
+	for {
+		p, err := g.Enter(context.Background(), 1)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		p.Leave(gate.Throttled(0, nil))
+	}
+	// Output: gate: given up after being throttled too often in a row
+}
+
+func ExampleAdaptive_TryEnter() {
+	g := gate.NewAdaptive(pace.PerHour(1), nil)
+	_, ok := g.TryEnter(1)
+	_, again := g.TryEnter(1)
+	fmt.Println(ok, again)
+	// Output: true false
+}
+
+func ExampleAdaptive_Interval() {
+	g := gate.NewAdaptive(pace.PerSecond(2), nil)
+	fmt.Println(g.Interval())
+	// Output: 500ms
+}
+
+func ExampleAdaptive_Hold() {
+	g := gate.NewAdaptive(pace.PerSecond(2), nil)
+	g.Hold(time.Hour)
+	_, ok := g.TryEnter(1)
+	fmt.Println(ok)
+	// Output: false
+}
+
+func ExampleAdaptive_Reset() {
+	g := gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{GiveUp: 1})
+	p, _ := g.TryEnter(1)
+	p.Leave(gate.Throttled(0, nil))
+	_, err := g.Enter(context.Background(), 1)
+	fmt.Println(errors.Is(err, gate.ErrGaveUp), g.Interval())
+	g.Reset()
+	fmt.Println(g.Interval())
+	// Output:
+	// true 1s
+	// 500ms
+}
+
+func ExampleAdaptive_Stats() {
+	g := gate.NewAdaptive(pace.PerSecond(2), nil)
+	p, _ := g.TryEnter(1)
+	p.Leave(gate.Throttled(time.Minute, nil))
+	fmt.Println(g.Stats().HeldFor.Round(time.Second))
+	// Output: 1m0s
+}
