@@ -1,58 +1,451 @@
-// Package adapt is the adaptive step: how the interval of an adaptive gate moves. So far it
-// is the founding rule and nothing more.
+// Package adapt is the arithmetic of an interval that follows a limit nobody has told: what
+// becomes of the time between two entries when one of them comes back well, or throttled? It
+// is pure: instants come in as arguments, and no clock, lock or goroutine is involved.
+//
+// The words. An entry is granted and comes back, one round trip later, as a success or as a
+// throttle. A generation lasts until the interval grows; a pass of an earlier one moves
+// nothing. A success is fresh if its entry was granted after the last change of the interval,
+// shorter or longer: only that one has seen what the change did. The known interval is the
+// one that works, as far as one can tell. A probe is a few entries at a shorter one.
+//
+// # The rule as it was found
+//
+// A throttle multiplies the interval by Backoff, once a generation, however many of the
+// entries under way come back throttled; a fresh success multiplies it by Recover. As long as
+// no limit has been met, that is all: multiplicative decrease (of the rate) as in TCP
+// (Jacobson, Congestion Avoidance and Control, 1988), once per loss event as in NewReno (RFC
+// 6582), one move per round trip. A program that goes on like this forever runs into the limit
+// again and again: it loses half a round trip at double the interval each time, and at the
+// limit every second call may be refused until the first refusal is back.
+//
+// # What is done instead
+//
+// When an interval fails that was approached from slower ones, the one before it is known to
+// work. Then:
+//
+//   - Back in one step. After a throttle the interval is multiplied by Backoff, and the first
+//     success at that pace brings the known interval back. CUBIC (RFC 9438, and the adaptive
+//     retry mode of the AWS SDKs) remembers the rate of the last loss in the same way and
+//     returns to it quickly; as here the known interval is not the one that failed, the way
+//     back need not slow down.
+//   - Probes. The interval stays until some entries have succeeded at it. Then a few entries
+//     are sent at a shorter one, and the known one returns at once, before the first answer is
+//     back. Had one of them been throttled, it would be a throttle of a generation that has
+//     ended, and no reason to slow down: nobody goes at that pace any more. That is how BBR
+//     probes (Cardwell and others, BBR: Congestion-Based Congestion Control, 2016: a short
+//     pulse above the rate, then back without waiting for the answer), and what makes it cheap
+//     where round trips are long. Where they are short, the throttle comes during the probe and
+//     counts like any other. If all comes back well, the probe's interval is the known one,
+//     and the next probe follows at once, in a longer stride: the convex part of CUBIC's
+//     curve. So a limit that has doubled is found in a few round trips.
+//   - Rarely. A probe that fails makes the next one smaller, down to a third of a Recover,
+//     and then large again; the wait between two doubles from 24 to 96 successes.
+//   - Long enough. A far side that saves tokens up lets any probe pass that spends fewer than
+//     it has saved. A probe is long enough to spend a number of tokens, its room, which is
+//     learned: it doubles when a known interval fails that a probe had found, and shrinks
+//     towards twice what had been spent when an entry of a probe was refused.
+//   - When the known interval fails, the far side has changed, or noise was taken for a
+//     limit. It is lengthened by a third of a Recover, and by twice that whenever it fails
+//     again soon. Where the round trip is long, the entries that were under way at that moment
+//     say much more: the share of them that came back well is the share of their rate that the
+//     far side takes.
+//   - Forgotten. When the backed off interval fails, too, before anything came back well,
+//     nothing is known any more, and the rule as it was found is back.
+//
+// Nothing of this needs to know the latency: it is all counted in entries, and as a success
+// must be fresh, the steps keep to round trips by themselves.
+//
+// # What it does not do
+//
+// It takes a throttle for what it says. Where the latency varies by a tenth of an interval or
+// more, a far side without a burst gets some calls too close together at any pace near its limit
+// and refuses them, and as each refusal doubles the interval for a round trip, a fixed pace that
+// is known beforehand can't do well either. A far side with a burst bears more of that, up to a
+// few intervals. The simulation beside the tests has the figures.
 package adapt
 
 import "math"
 
-// Config says how far and how fast the interval moves.
+const (
+	rest     = 24 // successes between a probe that failed and the next one, if it was the first
+	longRest = 96 // the same after many
+	sound    = 32 // successes after which an interval is no longer on trial
+	seasoned = 16 // … and after which a probe that fails tells how much the far side had saved
+	asked    = 96 // successes at the fastest interval after which that is the known one
+	trusted  = 8  // entries of which the share that came back well can be trusted
+
+	firstRoom = 2    // tokens to spend by the first probe
+	mostRoom  = 6    // … and by any. More costs too many refusals where round trips are long.
+	shrink    = 0.8  // the room becomes at most that much smaller with a probe
+	fewest    = 32.0 // entries in which a probe must have spent its room: it is as fast as it takes
+	margin    = 1.04 // the known interval over the one that the share suggests
+)
+
+// strides are the probes: powers of Recover.
+var strides = [...]float64{1.0 / 3, 1, 3}
+
+// Config is what a State goes by. Recover is between 0 and 1, Backoff above 1.
 type Config struct {
-	Fastest, Slowest int64
-	Backoff, Recover float64
-	GiveUp           int
+	Fastest int64   // nanoseconds: the interval asked for; less than 1 means 1
+	Slowest int64   // nanoseconds: the longest interval; less than Fastest means Fastest
+	Backoff float64 // the interval × this when throttled
+	Recover float64 // the interval × this on a success
+	GiveUp  int     // throttled generations in a row; 0: never
 }
 
-// State is the interval and what is known of it.
+// phase is what a State is about.
+type phase uint8
+
+const (
+	climbing phase = iota // no limit is known: every fresh success makes the interval shorter
+	falling               // backed off: the first fresh success brings target back
+	holding               // at known, until it is time for a probe
+	probing               // at trial, for some entries
+	judging               // at known again; the probe is under way
+)
+
+// State is an interval and what is remembered of those before. It is a plain value; whoever
+// holds it guards it. The zero State is not valid: use [New].
 type State struct {
-	c          Config
-	interval   int64
-	generation uint64
-	row        int
+	config   Config
+	interval int64
+	streak   int // generations throttled since the last success
+	gaveUp   bool
+
+	change     uint32 // counts the changes of the interval
+	generation uint32 // the change that began the generation
+	grants     uint32 // counts the entries
+
+	phase phase
+	steps int // climbing: successes that made the interval shorter, in this generation
+
+	known  int64 // the interval that works
+	proof  int   // fresh successes at it; climbing: at the fastest
+	before int64 // known before the probe that found this one, while that is on trial; or 0
+	slips  int   // times that known failed, without a rest in between
+	wrong  int   // probes in a row whose interval failed later on
+	fails  int   // probes in a row that failed
+
+	target    int64  // falling: the interval to return to
+	fell      uint32 // falling: the first change of the generation before
+	sampled   bool   // falling: well and ill tell how much of known the far side takes
+	reverted  bool   // falling: target is before
+	well, ill int    // falling: how entries at known came back, from the throttle on
+	left      int    // holding: successes until the next probe
+	stride    int    // the next probe's
+	room      float64
+	roomy     bool   // room has been learned
+	trial     int64  // the probe's interval
+	probe     uint32 // the probe's change
+	first     uint32 // the probe's first entry
+	length    uint32 // entries of the probe
+	passed    uint32 // … that came back well
+	began     int64  // instant at which the probe began
+	idle      bool   // the probe's entries came too slowly to prove anything
 }
 
-// New returns a State at the fastest interval.
-func New(c Config) State { return State{c: c, interval: c.Fastest} }
+// New returns the state of somebody who has not been told anything yet: the interval is the
+// fastest.
+func New(c Config) State {
+	c.Fastest = max(c.Fastest, 1)
+	c.Slowest = max(c.Slowest, c.Fastest)
+	s := State{config: c}
+	s.Reset()
+	return s
+}
 
-// Interval returns the present interval.
+// Reset forgets everything. No pass from before moves the interval any more.
+func (s *State) Reset() {
+	*s = State{
+		config:     s.config,
+		interval:   s.config.Fastest,
+		change:     s.change + 1,
+		generation: s.change + 1,
+		grants:     s.grants,
+		stride:     1,
+		room:       firstRoom,
+	}
+}
+
+// Interval returns the time from one entry to the next, in nanoseconds. It is never below
+// Fastest nor above Slowest.
 func (s *State) Interval() int64 { return s.interval }
 
-// Grant notes an entry.
-func (s *State) Grant(now int64) (mark uint64) { return s.generation }
+// GaveUp reports whether GiveUp generations in a row were throttled since the last Reset,
+// without a success of the current generation in between.
+func (s *State) GaveUp() bool { return s.gaveUp }
 
-// Success notes that an entry came back well.
+// Grant counts an entry that is let go at now, and returns the mark to put into its pass. It
+// leaves the interval as it is.
+func (s *State) Grant(now int64) (mark uint64) {
+	s.grants++
+	if s.phase == probing && s.grants-s.first+1 == s.length {
+		// Whoever did not go as fast as allowed has not shown that it is allowed (RFC 7661).
+		s.idle = now-s.began > s.known+2*int64(s.length)*s.trial
+	}
+	return uint64(s.change)<<32 | uint64(s.grants)
+}
+
+// Success is called when the entry with that mark has come back well, and reports whether it
+// moved the interval. An entry that has failed for a reason of its own says nothing of the
+// pace: call neither Success nor Throttle.
 func (s *State) Success(mark uint64, now int64) (changed bool) {
-	if mark != s.generation {
+	change, number := uint32(mark>>32), uint32(mark)
+	if change == s.probe {
+		s.passed++
+	}
+	if !s.current(change) {
+		if s.samples(change) {
+			s.well++
+		}
 		return false
 	}
-	s.row = 0
-	next := max(int64(math.Round(float64(s.interval)*s.c.Recover)), s.c.Fastest)
-	changed = next != s.interval
-	s.interval = next
+	s.streak = 0
+	fresh := change == s.change
+	switch {
+	case s.phase == probing:
+		return s.endProbe(fresh && number-s.first+1 >= s.length, now)
+	case !fresh:
+		return false
+	case s.phase == climbing:
+		return s.climb()
+	case s.phase == falling:
+		return s.land()
+	case s.phase == judging:
+		return s.judge(now)
+	}
+	return s.hold(now)
+}
+
+// Throttle is called when the entry with that mark has come back throttled, and reports
+// whether it moved the interval.
+func (s *State) Throttle(mark uint64, now int64) (changed bool) {
+	change, number := uint32(mark>>32), uint32(mark)
+	if !s.current(change) {
+		switch {
+		case s.phase == judging && change == s.probe:
+			s.probeFailed(number)
+			s.settle()
+		case s.samples(change):
+			s.ill++
+		}
+		return false
+	}
+	if s.streak++; s.config.GiveUp > 0 && s.streak >= s.config.GiveUp {
+		s.gaveUp = true
+	}
+	s.fell, s.well, s.ill = s.generation, 0, 0
+	switch {
+	case s.phase == climbing && s.steps == 0, s.phase == falling:
+		// Nothing has ever come back well on the way here, or not any more.
+		s.phase, s.known, s.before, s.proof, s.slips = climbing, 0, 0, 0, 0
+	case s.phase == climbing:
+		s.arrive(s.change - change)
+	case s.phase == probing && change == s.probe:
+		s.probeFailed(number)
+		s.fall(s.known)
+	default:
+		s.ill = 1
+		s.slip()
+	}
+	s.steps = 0
+	changed = s.set(s.clamp(float64(s.interval) * s.config.Backoff))
+	s.generation = s.change // also where the interval could not grow
 	return changed
 }
 
-// Throttle notes that an entry came back throttled.
-func (s *State) Throttle(mark uint64, now int64) (changed bool) {
-	if mark != s.generation {
+// current tells whether the entry granted after that change is of this generation. Changes
+// are compared on the circle.
+func (s *State) current(change uint32) bool { return int32(change-s.generation) >= 0 }
+
+// samples tells whether the entry granted after that change, which is not of this generation,
+// went at the known interval that has just failed.
+func (s *State) samples(change uint32) bool {
+	return s.phase == falling && change != s.probe && int32(change-s.fell) >= 0
+}
+
+// set makes x the interval. If it grows, a generation ends.
+func (s *State) set(x int64) (changed bool) {
+	was := s.interval
+	s.interval = x
+	s.change++
+	if x > was {
+		s.generation = s.change
+	}
+	return x != was
+}
+
+// climb makes the interval shorter: no limit is known.
+func (s *State) climb() (changed bool) {
+	if s.interval > s.config.Fastest {
+		s.steps++
+		return s.set(s.clamp(float64(s.interval) * s.config.Recover))
+	}
+	if s.proof++; s.proof >= asked {
+		s.known = s.config.Fastest
+		s.settle()
+	}
+	return false
+}
+
+// arrive notes the limit: an interval has failed that was reached by climbing, the one that
+// held that many steps ago. The one a step before that did not fail.
+func (s *State) arrive(ago uint32) {
+	s.known = s.clamp(float64(s.interval) * math.Pow(s.config.Recover, -float64(ago)-1))
+	s.proof, s.fails, s.wrong, s.stride = 0, 0, 0, 0
+	s.fall(s.known)
+	s.sampled = false // they went at several intervals
+}
+
+// slip looks for another interval, because the known one has failed.
+func (s *State) slip() {
+	s.stride = 1
+	s.fails = 0
+	if s.before != 0 {
+		// It was never more than a probe that went well: the far side had saved something up.
+		s.room = min(max(2*s.room, 1), mostRoom)
+		s.wrong++
+		s.slips = 1
+		s.fall(s.before)
+		s.before, s.reverted = 0, true
+		return
+	}
+	s.wrong = 0
+	s.slips++
+	longer := strides[0] * float64(uint(1)<<min(s.slips-1, 3))
+	s.fall(s.clamp(float64(s.known) * math.Pow(s.config.Recover, -longer)))
+}
+
+// fall waits for a success at the backed off interval, to return to the one given.
+func (s *State) fall(target int64) {
+	s.phase, s.target, s.reverted, s.sampled = falling, target, false, true
+}
+
+// land returns to the target, or where the entries that were under way point to.
+func (s *State) land() (changed bool) {
+	x := s.target
+	if n := s.well + s.ill; s.sampled && n >= trusted {
+		// The first of them is not a sample: counting began because it was throttled.
+		share := float64(n-1) / float64(max(s.well, 1))
+		if share > 1.05 {
+			share *= margin
+		}
+		told := s.clamp(float64(s.known) * share)
+		if s.reverted {
+			x = min(x, max(told, s.clamp(float64(s.known)*math.Pow(s.config.Recover, -strides[0]))))
+		} else {
+			x = max(x, told)
+		}
+	}
+	if x = min(x, s.interval); x != s.known {
+		s.known, s.proof = x, 0
+	}
+	s.settle()
+	return s.set(x)
+}
+
+// settle stays at the known interval until it is time for a probe.
+func (s *State) settle() {
+	s.phase = holding
+	s.left = min(rest<<min(s.fails+s.wrong, 8), longRest)
+}
+
+// hold counts a success at the known interval.
+func (s *State) hold(now int64) (changed bool) {
+	if s.proof++; s.proof >= sound && s.before != 0 {
+		s.before, s.wrong = 0, 0
+	}
+	if s.left--; s.left > 0 {
 		return false
 	}
-	s.generation++
-	s.row++
-	s.interval = min(int64(math.Round(float64(s.interval)*s.c.Backoff)), s.c.Slowest)
+	s.slips = 0
+	if !s.startProbe(now) {
+		s.settle()
+		return false
+	}
 	return true
 }
 
-// GaveUp reports whether it was throttled too often.
-func (s *State) GaveUp() bool { return s.c.GiveUp > 0 && s.row >= s.c.GiveUp }
+// startProbe goes to a shorter interval, if there is one. It is short enough for the room to
+// be spent in few entries, and never less than half of the known one.
+func (s *State) startProbe(now int64) bool {
+	known := float64(s.known)
+	x := min(math.Pow(s.config.Recover, strides[s.stride]), 1/(1+s.room/fewest))
+	s.trial = s.clamp(known * max(x, 0.5))
+	if s.trial >= s.known {
+		return false
+	}
+	s.phase = probing
+	s.first, s.passed, s.began, s.idle = s.grants+1, 0, now, false
+	s.length = uint32(math.Ceil(s.room/s.gain())) + 2
+	s.set(s.trial)
+	s.probe = s.change
+	return true
+}
 
-// Reset forgets everything.
-func (s *State) Reset() { s.interval, s.row, s.generation = s.c.Fastest, 0, s.generation+1 }
+// gain is the number of tokens that an entry of the probe spends beyond one at the known
+// interval.
+func (s *State) gain() float64 { return float64(s.known)/float64(s.trial) - 1 }
+
+// endProbe ends the probe when all its entries are granted. If complete, the last of them has
+// come back well; if not, the answers are awaited at the known interval. It is ended by a
+// success and not by a grant, because only a pass moves the interval.
+func (s *State) endProbe(complete bool, now int64) (changed bool) {
+	if s.grants-s.first+1 < s.length {
+		return false
+	}
+	if complete && !s.idle {
+		return s.adopt(now)
+	}
+	s.phase = judging
+	return s.set(s.known)
+}
+
+// judge ends the wait for the probe's answers: an entry that was granted after it is back, and
+// no throttle of the probe's came before.
+func (s *State) judge(now int64) (changed bool) {
+	if s.idle || s.passed < (s.length+1)/2 {
+		s.settle()
+		return false
+	}
+	return s.adopt(now)
+}
+
+// adopt makes the probe's interval the known one, and goes on with the next probe.
+func (s *State) adopt(now int64) (changed bool) {
+	s.before, s.known = s.known, s.trial
+	s.proof, s.fails = 0, 0
+	s.stride = min(s.stride+1, len(strides)-1)
+	if s.startProbe(now) {
+		return true
+	}
+	s.settle()
+	return s.interval != s.known && s.set(s.known)
+}
+
+// probeFailed learns from a probe whose entry of that number was the first to be throttled.
+func (s *State) probeFailed(number uint32) {
+	spent := float64(number-s.first) * s.gain()
+	switch {
+	case s.proof < seasoned:
+		// The far side may have had nothing left from the start.
+		s.room = max(s.room, min(spent, mostRoom))
+	case !s.roomy:
+		s.roomy = true
+		s.room = min(2*spent, mostRoom)
+	default:
+		s.room = min(max(2*spent, s.room*shrink), mostRoom)
+	}
+	s.fails++
+	if s.stride--; s.stride < 0 {
+		s.stride = len(strides) - 1
+	}
+}
+
+// clamp rounds x and keeps it within bounds. What is not a number is the slowest.
+func (s *State) clamp(x float64) int64 {
+	if !(x < float64(s.config.Slowest)) {
+		return s.config.Slowest
+	}
+	return max(int64(math.Round(x)), s.config.Fastest)
+}

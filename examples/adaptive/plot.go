@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"strconv"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Colours that can be told apart by everybody (Okabe and Ito).
+var colours = map[int]color.Color{
+	1: color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
+	5: color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
+}
+
+// plotTo draws the interval over time for a client that was told too much, one panel for each
+// latency, and writes it to w as SVG.
+func plotTo(w io.Writer) error {
+	canvas := vgsvg.New(24*vg.Centimeter, vg.Length(len(latencies))*6*vg.Centimeter)
+	tiles := draw.Tiles{
+		Rows: len(latencies), Cols: 1,
+		PadX: vg.Millimeter, PadY: 4 * vg.Millimeter,
+		PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter,
+		PadLeft: 3 * vg.Millimeter, PadRight: 5 * vg.Millimeter,
+	}
+	var panels [][]*plot.Plot
+	for _, latency := range latencies {
+		p, err := panel(latency)
+		if err != nil {
+			return err
+		}
+		if len(panels) > 0 {
+			p.Legend = plot.NewLegend() // that of the first panel is for all
+		}
+		panels = append(panels, []*plot.Plot{p})
+	}
+	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
+		panels[i][0].Draw(row[0])
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+// panel draws the interval at one latency, and that of the far side.
+func panel(latency float64) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("round trip %v, told %.2f × the limit", latency, 1/0.6)
+	p.X.Label.Text = "time, in the far side's first intervals"
+	p.Y.Label.Text = "interval"
+	p.X.Max = float64(3 * phase / unit)
+	p.X.Tick.Marker = every(1000)
+	p.Y.Min, p.Y.Max = 0, 5
+	p.Y.Tick.Marker = every(1)
+	p.Legend.Top = true
+	p.Add(plotter.NewGrid())
+	for _, burst := range bursts {
+		d := world{latency: latency, burst: burst, told: 0.6, seed: 1}
+		var points plotter.XYs
+		now := new(virtual)
+		d.play(now, newGated(now, d.asked()), func(at, interval time.Duration) {
+			points = append(points, point(at, interval))
+		})
+		points = append(points, plotter.XY{X: p.X.Max, Y: points[len(points)-1].Y})
+		line, err := steps(points)
+		if err != nil {
+			return nil, err
+		}
+		line.Color = colours[burst]
+		p.Add(line)
+		p.Legend.Add(fmt.Sprintf("the gate's; the far side's burst is %d", burst), line)
+	}
+	var points plotter.XYs
+	for at := time.Duration(0); at < 3*phase; at += phase {
+		interval, _ := limit(at)
+		points = append(points, point(at, interval), point(at+phase, interval))
+	}
+	line, err := steps(points)
+	if err != nil {
+		return nil, err
+	}
+	line.Width = vg.Points(1.5)
+	line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+	p.Add(line)
+	p.Legend.Add("the far side's", line)
+	return p, nil
+}
+
+// every is a tick at each multiple of a step.
+type every int
+
+func (e every) Ticks(lo, hi float64) (ticks []plot.Tick) {
+	for x := int(lo); x <= int(hi); x += int(e) {
+		ticks = append(ticks, plot.Tick{Value: float64(x), Label: strconv.Itoa(x)})
+	}
+	return ticks
+}
+
+func point(at, interval time.Duration) plotter.XY {
+	return plotter.XY{X: float64(at) / float64(unit), Y: float64(interval) / float64(unit)}
+}
+
+// steps is a line that stays until the next point.
+func steps(points plotter.XYs) (*plotter.Line, error) {
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return nil, err
+	}
+	line.StepStyle = plotter.PostStep
+	line.Width = vg.Points(0.8)
+	return line, nil
+}

@@ -1,0 +1,207 @@
+package adapt_test
+
+import (
+	"container/heap"
+	"math/rand/v2"
+
+	"github.com/escapement-go/escapement/internal/adapt"
+)
+
+// The simulation: a client that asks for more than the far side allows, and a far side that
+// is a token bucket. All instants are nanoseconds. The same one, with the public gate in the
+// place of the State, is the program examples/adaptive.
+
+const (
+	unit     = int64(1e6)  // the far side's first interval
+	phase    = 2000 * unit // how long each limit lasts
+	leftOut  = 200 * unit  // of the start
+	possible = 1800 + 1000 + 2000
+)
+
+// pacer is what decides how long after an entry the next one may go.
+type pacer interface {
+	Interval() int64
+	Grant(now int64) uint64
+	Success(mark uint64, now int64) bool
+	Throttle(mark uint64, now int64) bool
+}
+
+// cell is one line of the table.
+type cell struct {
+	latency float64 // round trip in units
+	burst   int     // of the far side
+	told    float64 // the interval that the client was told, in units
+	jitter  float64 // each way takes half the latency, times 1 ± that
+	seed    uint64
+	later   int64 // the phases come so much later
+}
+
+// outcome is how the far side answered, from the time on that counts.
+type outcome struct{ well, throttled int }
+
+func (o outcome) goodput() float64 { return 100 * float64(o.well) / possible }
+func (o outcome) share() float64   { return 100 * float64(o.throttled) / float64(o.well+o.throttled) }
+
+// adaptive returns the State under test.
+func (c cell) adaptive() pacer {
+	s := adapt.New(adapt.Config{Fastest: int64(c.told * float64(unit)), Slowest: 1000 * unit, Backoff: 2, Recover: 0.9})
+	return &s
+}
+
+// limit returns the far side's interval at that instant, and when it changes.
+func (c cell) limit(at int64) (interval, until int64) {
+	switch at -= c.later; {
+	case at < phase:
+		return unit, c.later + phase
+	case at < 2*phase:
+		return 2 * unit, c.later + 2*phase
+	}
+	return unit, 1 << 62
+}
+
+// event is an entry on its way: there, or back.
+type event struct {
+	at, order int64
+	mark      uint64
+	back      bool
+	well      bool
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	*q = (*q)[:last]
+	return e
+}
+
+// run plays the three phases.
+func (c cell) run(p pacer) (o outcome) {
+	var (
+		rng     = rand.New(rand.NewPCG(c.seed, 0))
+		queue   events
+		order   int64
+		tokens  = float64(c.burst)
+		filled  int64 // the instant that tokens stand for
+		now     int64
+		granted = -p.Interval()
+		end     = c.later + 3*phase
+	)
+	way := func() int64 {
+		return int64(c.latency / 2 * float64(unit) * (1 + c.jitter*(2*rng.Float64()-1)))
+	}
+	send := func(e event) {
+		order++
+		e.order = order
+		heap.Push(&queue, e)
+	}
+	take := func() bool {
+		for filled < now {
+			interval, until := c.limit(filled)
+			until = min(until, now)
+			tokens = min(tokens+float64(until-filled)/float64(interval), float64(c.burst))
+			filled = until
+		}
+		// What floats lose is no reason to refuse.
+		if tokens < 1-1e-9 {
+			return false
+		}
+		tokens--
+		return true
+	}
+	for {
+		due := max(granted+p.Interval(), now)
+		if len(queue) == 0 || queue[0].at > due {
+			if due >= end {
+				return o
+			}
+			now, granted = due, due
+			send(event{at: now + way(), mark: p.Grant(now)})
+			continue
+		}
+		e := heap.Pop(&queue).(event)
+		now = e.at
+		switch {
+		case !e.back:
+			e.well = take()
+			if now >= c.later+leftOut && now < end {
+				if e.well {
+					o.well++
+				} else {
+					o.throttled++
+				}
+			}
+			e.at, e.back = now+way(), true
+			send(e)
+		case e.well:
+			p.Success(e.mark, now)
+		default:
+			p.Throttle(e.mark, now)
+		}
+	}
+}
+
+// founding is the rule as it was found: a throttle doubles, once a generation, and every
+// success of the generation × 0.9.
+type founding struct {
+	interval, fastest int64
+	generation        uint64
+}
+
+func (f *founding) Interval() int64    { return f.interval }
+func (f *founding) Grant(int64) uint64 { return f.generation }
+func (f *founding) Success(mark uint64, _ int64) bool {
+	if mark == f.generation {
+		f.interval = max(f.interval*9/10, f.fastest)
+	}
+	return true
+}
+func (f *founding) Throttle(mark uint64, _ int64) bool {
+	if mark == f.generation {
+		f.interval *= 2
+		f.generation++
+	}
+	return true
+}
+
+// steady knows the far side's limit at any instant and goes at a fixed multiple of its
+// interval. As the contract has it, a throttle doubles that, once a generation, until the
+// first success of the next one.
+type steady struct {
+	cell       cell
+	multiple   float64
+	now        int64
+	generation uint64
+	doubled    bool
+}
+
+func (s *steady) Interval() int64 {
+	limit, _ := s.cell.limit(s.now)
+	x := int64(s.multiple * float64(limit))
+	if s.doubled {
+		x *= 2
+	}
+	return x
+}
+func (s *steady) Grant(now int64) uint64 { s.now = now; return s.generation }
+func (s *steady) Success(mark uint64, _ int64) bool {
+	if mark == s.generation && s.doubled {
+		s.doubled = false
+		s.generation++
+	}
+	return true
+}
+func (s *steady) Throttle(mark uint64, _ int64) bool {
+	if mark == s.generation {
+		s.doubled = true
+		s.generation++
+	}
+	return true
+}
