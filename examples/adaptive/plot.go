@@ -74,7 +74,7 @@ func panel(latency float64) (*plot.Plot, error) {
 		}
 		line.Color = colours[burst]
 		p.Add(line)
-		p.Legend.Add(fmt.Sprintf("the gate's; the far side's burst is %d", burst), line)
+		p.Legend.Add(fmt.Sprintf("gate, burst %d", burst), line)
 	}
 	var points plotter.XYs
 	for at := time.Duration(0); at < 3*phase; at += phase {
@@ -88,7 +88,7 @@ func panel(latency float64) (*plot.Plot, error) {
 	line.Width = vg.Points(1.5)
 	line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 	p.Add(line)
-	p.Legend.Add("the far side's", line)
+	p.Legend.Add("limit", line)
 	return p, nil
 }
 
