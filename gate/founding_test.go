@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -27,7 +28,7 @@ func (g grants) sorted() (all []grant) {
 	for v := range g {
 		all = append(all, v)
 	}
-	slices.SortStableFunc(all, func(a, b grant) int { return int(a.at - b.at) })
+	slices.SortStableFunc(all, func(a, b grant) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 

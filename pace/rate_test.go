@@ -125,7 +125,7 @@ func TestInterval(t *testing.T) {
 		{pace.Per(math.MaxInt, 1), 0},  // and no overflow on the way
 		{pace.Per(1, math.MaxInt64), math.MaxInt64},
 		{pace.Per(2, math.MaxInt64), math.MaxInt64/2 + 1},
-		{pace.Per(math.MaxInt, math.MaxInt64), 1},
+		{pace.Per(math.MaxInt, math.MaxInt), 1}, // a span that fits on 32 bits, too
 		{pace.Per(5, 10*time.Second), 2 * time.Second},
 		{pace.Per(1, day), day},
 		{pace.Every(1500 * time.Millisecond), 1500 * time.Millisecond},

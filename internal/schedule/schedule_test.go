@@ -177,13 +177,13 @@ func TestHundredYears(t *testing.T) {
 
 // What is too far off to be counted never comes, rather than coming at once.
 func TestNeverDoesNotWrapAround(t *testing.T) {
-	s := schedule.New(1, math.MaxInt64, math.MaxInt64, -1)
-	s.Take(base, base, math.MaxInt64)
-	s.Take(base, base, math.MaxInt64)
-	s.Settle(base, math.MaxInt64)
+	s := schedule.New(1, math.MaxInt64, math.MaxInt, -1)
+	s.Take(base, base, math.MaxInt)
+	s.Take(base, base, math.MaxInt)
+	s.Settle(base, math.MaxInt)
 	s.SetRate(base, 1, sec)
 	s.SetRate(base, 1, math.MaxInt64)
-	if got := s.Due(base, math.MaxUint64, math.MaxInt64); got != math.MaxInt64 {
+	if got := s.Due(base, math.MaxUint64, math.MaxInt); got != math.MaxInt64 {
 		t.Errorf("due at %d, want never", got)
 	}
 	s.Hold(math.MaxInt64)
