@@ -252,6 +252,10 @@ func (l *lane) grant(d *domain, now int64) {
 		}
 		m.node().granted.Add(1)
 	}
+	if w.next != nil {
+		// If w was not due any earlier, nobody behind it was.
+		w.next.since = max(w.next.since, w.since)
+	}
 	l.finish(d, w, granted, int64(mark))
 }
 

@@ -102,6 +102,29 @@ func TestCancelledGivesNoCredit(t *testing.T) {
 	}
 }
 
+// That holds for all who go at that instant, not for the first alone.
+func TestCancelledGivesNoCreditFurtherBehind(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 5, Clock: b.Clock()})
+		g.TryEnter(5)
+		ctx, cancel := context.WithCancel(context.Background())
+		q := newFates(b)
+		q.enter(ctx, g, "heavy", 5) // due at 50 ms
+		for i := range 3 {          // would be due at 10, 20, 30 ms
+			q.enter(context.Background(), g, fmt.Sprint(i), 1)
+		}
+		b.Advance(45 * ms)
+		cancel() // the three go, and the bucket is full at 80 ms
+		b.AdvanceTo(89 * ms)
+		q.want("heavy: context canceled at 45ms", "0: 45ms", "1: 45ms", "2: 45ms")
+		for g.Allow() {
+		}
+		if due := g.Stats().NextDue; due != 10*ms {
+			b.Errorf("the sixth is due in %v, want 10ms", due)
+		}
+	})
+}
+
 // Nor does waiting for another member of a composite.
 func TestWindowGivesNoCredit(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
