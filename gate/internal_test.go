@@ -82,23 +82,26 @@ func TestWindowLogEpoch(t *testing.T) {
 	clk := timing.New(nil)
 	first, _ := l.take(clk, int64(time.Hour), 10, 1)
 	before := l.state.Load()
-	for name, change := range map[string]func(){
-		"nothing": func() {},
-		"settled": func() { l.settle(first, 3) },
-		"trimmed": func() {
+	for _, c := range []struct {
+		name   string
+		change func()
+	}{
+		{"nothing", func() {}},
+		{"settled", func() { l.settle(first, 3) }},
+		{"trimmed", func() {
 			l.settle(first, -4)
 			_, again := l.push(clk.Now(), 5)
 			if again != first {
 				t.Errorf("number %d, want that of the run that was forgotten, %d", again, first)
 			}
 			l.settle(first, -1)
-		},
+		}},
 	} {
 		l.close()
-		change()
+		c.change()
 		l.open()
 		if after := l.state.Load(); after == before || uint32(after) != uint32(before) {
-			t.Errorf("%s: state %x, was %x: want another one with the same number", name, after, before)
+			t.Errorf("%s: state %x, was %x: want another one with the same number", c.name, after, before)
 		}
 	}
 }
