@@ -70,6 +70,7 @@ type node struct {
 	clk    *timing.Clock // nil: time does not matter to this member
 	alarm  *timing.Alarm // nil where clk is
 	parked parking       // guarded by the domain: who waits for this member, by arrival
+	front  int64         // guarded by the domain: until then somebody else stood first here
 	lanes  []*place      // guarded by the domain: all lanes with this member where somebody waits
 	now    int64         // guarded by the domain: the last reading of the clock since it was synced
 	synced bool          // guarded by the domain: it is in domain.synced
@@ -199,17 +200,17 @@ func (d *domain) process(m member) {
 			now, last = l.read(d), l
 		}
 		if m.broken() != nil {
-			l.dismiss(d, w, now, broken, 0)
+			l.finish(d, w, now, broken, 0)
 			continue
 		}
 		if w.cost > m.limit() {
-			l.dismiss(d, w, now, oversize, int64(l.limit()))
+			l.finish(d, w, now, oversize, int64(l.limit()))
 			continue
 		}
 		due := m.due(now, w.since, w.cost)
 		if due > now {
 			if due >= w.deadline && due != never {
-				l.dismiss(d, w, now, hopeless, due-now)
+				l.finish(d, w, now, hopeless, due-now)
 				continue
 			}
 			if n.alarm != nil {
@@ -217,9 +218,9 @@ func (d *domain) process(m member) {
 			}
 			return
 		}
-		// From here on it is not m that keeps the entry back. Only lateness after this
-		// instant is the system's.
-		w.since = max(w.since, due)
+		// Until then it was m that kept the entry back, or somebody before it. Only
+		// lateness after this instant is the system's.
+		w.since = max(w.since, due, n.front)
 		q := l.blocker(p, now)
 		switch {
 		case q == nil:
@@ -237,6 +238,9 @@ func (d *domain) process(m member) {
 		n.alarm.Stop()
 	}
 }
+
+// passed notes that somebody stood first here until at.
+func (n *node) passed(at int64) { n.front = max(n.front, at) }
 
 // ring is what the alarm calls.
 func (n *node) ring() {

@@ -123,8 +123,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	case <-done:
 		d := l.lock()
 		if w.fate == queued {
-			l.cede(d, w, l.read(d))
-			l.drop(d, w)
+			l.drop(d, w, l.read(d))
 			d.unlock()
 			l.put(w)
 			l.abandoned.Add(1)
@@ -252,49 +251,13 @@ func (l *lane) grant(d *domain, now int64) {
 		}
 		m.node().granted.Add(1)
 	}
-	if w.next != nil {
-		// If w was not due any earlier, nobody behind it was.
-		w.next.since = max(w.next.since, w.since)
-	}
-	l.finish(d, w, granted, int64(mark))
-}
-
-// dismiss sends w away without having let it through.
-func (l *lane) dismiss(d *domain, w *waiter, now int64, why fate, info int64) {
-	l.cede(d, w, now)
-	l.finish(d, w, why, info)
-}
-
-// cede prepares those behind w for its going away without having been let through. Until
-// now, or until w was due, it was w that kept them back: that is not the system's lateness.
-func (l *lane) cede(d *domain, w *waiter, now int64) {
-	if w != l.head {
-		return
-	}
-	at := int64(0)
-	for i := range l.places {
-		at = max(at, l.places[i].m.due(now, w.since, w.cost))
-	}
-	at = min(at, now)
-	if w.next != nil {
-		w.next.since = max(w.next.since, at)
-	}
-	for i := range l.places {
-		if l.places[i].pos < 0 {
-			continue
-		}
-		for _, p := range l.places[i].m.node().parked {
-			if behind := p.lane.head; behind.seq > w.seq {
-				behind.since = max(behind.since, at)
-			}
-		}
-	}
+	l.finish(d, w, now, granted, int64(mark))
 }
 
 // finish takes w out of the lane and tells it its fate.
-func (l *lane) finish(d *domain, w *waiter, why fate, info int64) {
-	l.drop(d, w)
+func (l *lane) finish(d *domain, w *waiter, now int64, why fate, info int64) {
 	w.fate, w.info = why, info
+	l.drop(d, w, now)
 	w.ready <- struct{}{}
 }
 
@@ -314,11 +277,11 @@ func (l *lane) review(d *domain, now int64) {
 		}
 		switch {
 		case gone:
-			l.dismiss(d, w, now, broken, 0)
+			l.finish(d, w, now, broken, 0)
 		case w.cost > l.limit():
-			l.dismiss(d, w, now, oversize, int64(l.limit()))
+			l.finish(d, w, now, oversize, int64(l.limit()))
 		case plan >= w.deadline:
-			l.dismiss(d, w, now, hopeless, plan-now)
+			l.finish(d, w, now, hopeless, plan-now)
 		default:
 			ahead = add(ahead, w.cost)
 		}
@@ -380,9 +343,20 @@ func (l *lane) put(w *waiter) {
 	l.pool.Put(w)
 }
 
-// drop takes w out of the lane, and sees to it that whoever comes up is looked at.
-func (l *lane) drop(d *domain, w *waiter) {
+// drop takes w out of the lane at now, and sees to it that whoever comes up is looked at.
+func (l *lane) drop(d *domain, w *waiter, now int64) {
 	wasHead := l.head == w
+	if wasHead {
+		for i := range l.places {
+			if p := &l.places[i]; p.pos == 0 {
+				at := w.since
+				if w.fate != granted {
+					at = min(now, max(at, p.m.due(now, w.since, w.cost)))
+				}
+				p.m.node().passed(at)
+			}
+		}
+	}
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
@@ -432,6 +406,7 @@ func (l *lane) park(d *domain, p *place) {
 
 // move makes the head, which p keeps back no more, wait at q.
 func (l *lane) move(d *domain, p, q *place) {
+	p.m.node().passed(l.head.since)
 	p.m.node().parked.remove(p)
 	l.park(d, q)
 	if l.bounces++; l.bounces < patience {

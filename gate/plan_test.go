@@ -125,6 +125,30 @@ func TestCancelledGivesNoCreditFurtherBehind(t *testing.T) {
 	})
 }
 
+// And behind a composite that stands first until it is due, and then waits elsewhere.
+func TestNoCreditBehindAComposite(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		rate := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 2, Clock: b.Clock()})
+		slots := gate.NewConcurrency(2)
+		both := gate.All(rate, slots)
+		slots.TryEnter(1) // for good
+		rate.TryEnter(2)
+		ctx, cancel := context.WithCancel(context.Background())
+		q := newFates(b)
+		q.enter(ctx, both, "both", 2)                    // due at the rate at 20 ms, and then kept back by the slots
+		q.enter(context.Background(), rate, "behind", 1) // alone, it would be due at 10 ms
+		b.AdvanceTo(39 * ms)                             // the bucket is full at 30 ms
+		q.want("behind: 20ms")
+		for rate.Allow() {
+		}
+		if due := rate.Stats().NextDue; due != 10*ms {
+			b.Errorf("the third is due in %v, want 10ms", due)
+		}
+		cancel()
+		b.Settle()
+	})
+}
+
 // Nor does waiting for another member of a composite.
 func TestWindowGivesNoCredit(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {

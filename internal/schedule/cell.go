@@ -44,6 +44,9 @@ func (c *Cell) Take(word, now int64, cost int) Verdict {
 	case word == closed:
 		return Closed
 	case c.step == 0:
+		if !c.word.CompareAndSwap(word, word) {
+			return Changed // to be closed, that is
+		}
 		return Taken
 	case uint64(at) > uint64(c.horizon) || cost > c.burst:
 		return Closed
