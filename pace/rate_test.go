@@ -97,7 +97,7 @@ func TestRatesCompare(t *testing.T) {
 	if pace.PerMinute(60) == pace.PerSecond(1) {
 		t.Error("60/m == 1/s, but they are written differently")
 	}
-	if pace.Unlimited() != pace.Unlimited() || pace.Unlimited() == (pace.Rate{}) {
+	if one, other := pace.Unlimited(), pace.Unlimited(); one != other || one == (pace.Rate{}) {
 		t.Error("Unlimited is not one value of its own")
 	}
 	seen := map[pace.Rate]string{pace.PerSecond(7): "seven", {}: "zero"}
