@@ -52,6 +52,12 @@ func (g *answered) TryEnter(cost int) (gate.Pass, bool) {
 	return gate.NewPass(&visit{pass, place, g.span}, 0, cost), true
 }
 
+// Stats tells for how long the gate is held, which whoever waits for a Retry-After asks for.
+func (g *answered) Stats() gate.Stats {
+	s, _ := gate.StatsOf(g.next)
+	return gate.Stats{HeldFor: s.HeldFor}
+}
+
 // visit is what a pass goes back to.
 type visit struct {
 	pass, place gate.Pass

@@ -17,6 +17,7 @@ type apiOptions struct {
 	slots   int       // calls in flight; 0: not given
 	latency time.Duration
 	bucket  int // how much a leaky bucket holds: a span's worth, or the client's burst
+	moods   moodsFlag
 }
 
 func (a *apiOptions) flags(fs *flag.FlagSet) {
@@ -27,6 +28,9 @@ func (a *apiOptions) flags(fs *flag.FlagSet) {
 	fs.Var(&countFlag{n: &a.slots}, "api-in-flight", "`calls` in flight that the API allows (default the -limit)")
 	fs.DurationVar(&a.latency, "api-latency", 70*time.Millisecond, "median `time` that the API takes to answer; "+
 		"half to double of it is common")
+	fs.Var(&a.moods, "api-mood", "`moods` of the API, such as below,503: below (holds 60 % of what it advertises), "+
+		"change (the limit halves half way, and comes back), 503 (a tenth of the calls), drop (a twentieth of the "+
+		"connections), slow (in the beginning)")
 }
 
 // complete fills in what was not given, so that the API demands exactly what the client was
@@ -51,6 +55,9 @@ func (a *apiOptions) check() error {
 		return fmt.Errorf("-api: must be sliding, fixed or leaky, got %q", a.kind)
 	case a.latency < 0 || a.latency > time.Hour:
 		return fmt.Errorf("-api-latency: must be from 0 to 1h, got %v", a.latency)
+	case a.moods.unforeseen() && (a.limit.IsUnlimited() || a.limit.Count() < leastForMoods):
+		return fmt.Errorf("-api-mood: for below and change the API's limit must be at least %d calls in a span, got %v",
+			leastForMoods, a.limit)
 	case a.kind != "leaky" || a.limit.IsUnlimited():
 		return nil
 	}
@@ -61,33 +68,18 @@ func (a *apiOptions) check() error {
 	return nil
 }
 
-// start starts the API.
-func (a *apiOptions) start() (*strictapi.Server, error) {
-	o := &strictapi.Options{
+// start starts the API, for n calls.
+func (a *apiOptions) start(n int) (*strictapi.Server, error) {
+	return strictapi.Start(&strictapi.Options{
+		Limit:       a.strict(n),
 		Concurrency: a.slots,
-		Ban:         &strictapi.Ban{}, // the strictest: for good, at the first call after a 429
-	}
-	if a.latency > 0 {
-		o.Latency = strictapi.LogNormal(a.latency, 0.35, 10*a.latency, 1)
-	}
-	if !a.limit.IsUnlimited() {
-		o.Limit = a.strict()
-	}
-	return strictapi.Start(o)
+		Latency:     a.latencies(),
+		Moods:       a.faults(),
+		Ban:         a.ban(),
+	})
 }
 
-func (a *apiOptions) strict() strictapi.Limit {
-	n, span := a.limit.Count(), a.limit.Span()
-	switch a.kind {
-	case "fixed":
-		return strictapi.FixedWindow(n, span)
-	case "leaky":
-		return strictapi.LeakyBucket(n, span, a.bucket)
-	}
-	return strictapi.SlidingWindow(n, span)
-}
-
-// String says what the API allows, for the summary.
+// String says what the API advertises, for the summary.
 func (a *apiOptions) String() string {
 	switch {
 	case a.limit.IsUnlimited():

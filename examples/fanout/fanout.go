@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/group"
+	"github.com/escapement-go/escapement/retry"
 )
 
 // queue is how many calls wait at the gate at most, a goroutine each. More of them would take
@@ -13,36 +14,61 @@ const queue = 1024
 
 // fanout is what is to be done: n calls, to one URL after the other, and from the first again.
 type fanout struct {
-	urls  []string
-	n     int
-	limit int // calls in flight
-	gate  gates
-	calls *caller
+	urls    []string
+	n       int
+	limit   int // calls in flight
+	retries int // attempts beyond the first
+	gate    gates
+	policy  *retry.Policy // nil: calls are made once, and their jobs enter the gate
+	calls   *caller
+	journal *journal
+}
+
+func newFanout(o *options, urls []string, n int) *fanout {
+	g := newGates(o)
+	return &fanout{
+		urls:    urls,
+		n:       n,
+		limit:   o.limit,
+		retries: o.retries,
+		gate:    g,
+		policy:  newPolicy(o, g),
+		calls:   newCaller(o),
+		journal: newJournal(o),
+	}
 }
 
 // run makes the calls, sends a result for each that was made, and returns when the last has ended.
-// When start ends, no more are started. When work ends, those in flight are cut.
+// When start ends, no more are started, and none is made again. When work ends, those in flight are cut.
+// The error is [gate.ErrGaveUp], if the gate let nobody in any more.
 //
-// Whoever calls run must receive the results until it returns: a call keeps its slot until its
-// result is taken.
-func (f *fanout) run(start, work context.Context, results chan<- result) {
+// Whoever calls run must receive the results until it returns: a call keeps its place in the queue until
+// its result is taken.
+func (f *fanout) run(start, work context.Context, results chan<- result) error {
 	g, ctx := group.WithContext(start)
-	g.SetGate(f.gate)
+	if f.policy == nil {
+		g.SetGate(f.gate)
+	}
 	g.SetLimit(f.limit + queue)
 	for i := range f.n {
 		if ctx.Err() != nil {
 			break
 		}
-		handed := time.Now()
-		url := f.urls[i%len(f.urls)]
+		r := result{URL: f.urls[i%len(f.urls)], ready: time.Now()}
 		g.Go(func() error {
-			r := result{URL: url, Start: time.Now()}
-			r.Waited = r.Start.Sub(handed)
-			f.calls.call(work, &r)
-			results <- r
+			err := f.make(ctx, work, &r)
+			if r.Attempts > 0 {
+				results <- r
+			}
+			if gaveUp(err) {
+				return err // for all that are left
+			}
 			return nil // a call that failed stops no other
 		})
 	}
-	// The error can only be that start has ended. Whoever ended it knows.
-	_ = g.Wait()
+	if err := g.Wait(); gaveUp(err) {
+		return err
+	}
+	// Any other error is that start has ended. Whoever ended it knows.
+	return nil
 }

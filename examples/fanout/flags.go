@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,9 @@ type options struct {
 	guard  time.Duration // or untilAnswered
 	limit  int
 
+	retries  int  // attempts beyond the first
+	adaptive bool // the rate listens
+
 	n       int // 0: 500, or as many as there are URLs
 	urls    string
 	method  string
@@ -29,6 +34,7 @@ type options struct {
 	timeout time.Duration
 
 	out   string
+	plot  string // "": none
 	quiet bool
 
 	api      apiOptions
@@ -45,6 +51,9 @@ By default it makes 100 calls a second, evenly, at most 32 at once, and at most 
 the server counts them: a call counts until a second after its answer (see -guard), which slows a
 long run down by what a call takes, here to about 92 a second. Results go to standard output as
 lines of JSON, unless that is a terminal; a summary goes to standard error.
+
+With -retries calls that failed are made again, each attempt in its turn at the gate. With -adaptive all of
+them slow down as one when the server answers 429. See -api-mood for an API that gives reason to.
 
 Exit status: 0 all went well, 1 a call failed or the results could not be written, 2 a flag, a file or
 a URL is wrong, 130 interrupted. An interrupt starts no more calls; a second one cuts those in flight.
@@ -67,14 +76,20 @@ func parse(args []string, w io.Writer) (*options, error) {
 		"by which it is widened")
 	fs.IntVar(&o.limit, "limit", 32, "`calls` in flight at once, at most")
 
+	fs.IntVar(&o.retries, "retries", 0, "`attempts` beyond the first, for calls that failed; each waits for its turn like a call "+
+		"of its own")
+	fs.BoolVar(&o.adaptive, "adaptive", false, "slow down, all calls as one, when the server answers 429, heed its "+
+		"Retry-After, and come back to speed")
+
 	fs.Var(&countFlag{n: &o.n}, "n", "`calls` to make (default 500, or one for each URL)")
 	fs.StringVar(&o.urls, "urls", "", "`file` of URLs to fetch, one a line; - is standard input")
 	fs.StringVar(&o.method, "method", http.MethodGet, "HTTP `method`")
 	fs.Var(headerFlag(o.header), "H", "request header as `\"Name: value\"`; can be repeated")
-	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "`time` that a call may take")
+	fs.DurationVar(&o.timeout, "timeout", 30*time.Second, "`time` that an attempt may take")
 
 	fs.StringVar(&o.out, "out", "", "`file` for the results; - is standard output "+
 		"(default - unless that is a terminal)")
+	fs.StringVar(&o.plot, "plot", "", "`file` for a picture of the pace over time: .svg, .png or .pdf")
 	fs.BoolVar(&o.quiet, "quiet", false, "no progress bar and no summary")
 
 	o.api.flags(fs)
@@ -112,6 +127,12 @@ func (o *options) check() error {
 		return fmt.Errorf("-burst: must be at least 1, got %d", o.burst)
 	case o.limit < 1:
 		return fmt.Errorf("-limit: must be at least 1, got %d", o.limit)
+	case o.retries < 0 || o.retries > mostRetries:
+		return fmt.Errorf("-retries: must be from 0 to %d, got %d", mostRetries, o.retries)
+	case o.adaptive && (o.rate.IsUnlimited() || o.rate.Interval() < 1):
+		return fmt.Errorf("-adaptive: -rate must be at most one a nanosecond, got %v", o.rate)
+	case o.plot != "" && !slices.Contains(pictures, filepath.Ext(o.plot)):
+		return fmt.Errorf("-plot: the file must end in %s, got %q", strings.Join(pictures, ", "), o.plot)
 	case o.timeout <= 0:
 		return fmt.Errorf("-timeout: must be positive, got %v", o.timeout)
 	}

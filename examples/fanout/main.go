@@ -3,6 +3,7 @@
 //	go run ./examples/fanout                        # 500 calls to an API of its own
 //	go run ./examples/fanout -urls list.txt         # fetch these, one URL a line
 //	go run ./examples/fanout -rate 5/10s < list.txt # the same, from standard input, slowly
+//	go run ./examples/fanout -retries 3 -adaptive -api-mood below -plot pace.svg
 //
 // It is the library in one page: a group of goroutines ([group.Group]) that pass one gate, which
 // is made of three ([gate.All]). A rate spaces the calls evenly, a window sees to it that no span
@@ -23,8 +24,42 @@
 // and checked before the first call is made, so a bad line means that nothing was sent. They are
 // kept in memory; nothing else grows with their number.
 //
-// A redirect is not followed and nothing is tried again, because each would be a call that did not
-// pass the gate.
+// A redirect is not followed, because it would be a call that did not pass the gate. Without -retries
+// nothing is tried again.
+//
+// # When the far side says no
+//
+// With -retries a call that failed is made again, up to so many times, as a [retry.Policy] says. Each
+// attempt enters the gate like a call of its own, so that retries never add up to more than the
+// limit. What failed with 408, 425, 500, 502, 503 or 504, or got no whole answer, is made again if the
+// method is safe to repeat; what was refused with 429 is in any case. See retry.go.
+//
+// With -adaptive the rate is a [gate.Adaptive]: at a 429 all calls slow down as one, nobody enters until
+// its Retry-After has passed, and then the pace comes back to what -rate says, as far as the server lets
+// it. A 429 is no failure then, and not counted against -retries: the call queues again. Should even the
+// slowest pace be refused, the run ends. Without -adaptive a 429 counts like any failure.
+//
+// net/http has retries of its own, which pass no gate: a request that may be repeated is sent again when
+// the connection is cut before there is an answer, if it was used before. Nothing above it can see that.
+// With -retries, and where the API drops connections, fanout sees to it that this does not happen; see
+// bodyOnce in call.go. So the attempts that it reports are the calls that arrive.
+//
+// The program's own API shows all that with -api-mood, which is a list of
+//
+//	below   a limit that is 60 % of the one that it advertises and the client was told
+//	change  the limit halves when half of the calls could have been made, and comes back later on
+//	503     a tenth of the calls, which have used up their share of the limit
+//	drop    a twentieth of the connections, before the answer or in the middle of it
+//	slow    the first calls take five times as long
+//
+// Its ban is the strictest there is, for good at the first call after a 429, but not in the first two of
+// these moods: there a 429 can't be foreseen, and other calls are under way when it comes. So they are
+// forgiven for two seconds, which is longer than a Retry-After here. Who goes on after that is banned.
+//
+// Retry-After counts whole seconds. At 100 calls a second even a 429 that is over after 10 ms costs
+// the time of 100 calls, so that what is reached against a mood is decided by how often the pace is tried that
+// the server refuses. The summary says what was made of the limit that the server really had, by its log,
+// and -plot draws it: the calls that were started, those that were refused, the gate's pace, and the limit.
 //
 // # Departures and arrivals
 //
@@ -49,17 +84,18 @@
 //
 // waited is how long the call waited for the gate, latency how long it then took until its
 // body was read, both in seconds. A call that got no whole answer has an "error", and a status of 0 if it
-// got none at all. They go to -out, by default to standard output unless that is a terminal. A summary
+// got none at all. A call that was made more than once has a number of "attempts", start and all the rest
+// are those of the last one, and waited is all the time in which none was under way. They go to -out, by default to standard output unless that is a terminal. A summary
 // goes to standard error, and while the calls run so does a progress bar, if standard error is a
 // terminal.
 //
 // # Ending early
 //
-// An interrupt (Ctrl-C, SIGTERM) starts no more calls and lets those in flight end. A second one
+// An interrupt (Ctrl-C, SIGTERM) starts no more calls, nor attempts, and lets those in flight end. A second one
 // cuts them. The summary is printed either way.
 //
-// The exit status is 0 if all went well, 1 if a call failed (no answer, or a status of 400 and above)
-// or the results could not be written, 2 if a flag, a file or a URL is wrong, and 130 after an interrupt. (go run
+// The exit status is 0 if all went well, 1 if a call failed in the end (no answer, or a status of 400 and
+// above) or the results or the picture could not be written, 2 if a flag, a file or a URL is wrong, and 130 after an interrupt. (go run
 // reports any of them but 0 as 1, and prints the real one.)
 package main
 

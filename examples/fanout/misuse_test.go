@@ -44,6 +44,12 @@ func TestMisuse(t *testing.T) {
 		{"header", "", []string{"-H", "Accept"}, `invalid value "Accept" for flag -H: a header must be written as "Name: value"` + list},
 		{"name of a header", "", []string{"-H", "My Key: 1"}, `invalid value "My Key: 1" for flag -H: the name of a header must be a word without spaces` + list},
 		{"value of a header", "", []string{"-H", "Key: a\nb"}, `invalid value "Key: a\nb" for flag -H: the value of a header must not contain control characters` + list},
+		{"retries", "", []string{"-retries", "-1"}, `-retries: must be from 0 to 1000, got -1` + list},
+		{"adaptive without a rate", "", []string{"-adaptive", "-rate", "unlimited"}, `-adaptive: -rate must be at most one a nanosecond, got unlimited` + list},
+		{"plot", "", []string{"-plot", "pace.gif"}, `-plot: the file must end in .svg, .png, .pdf, got "pace.gif"` + list},
+		{"mood", "", []string{"-api-mood", "below,sad"}, `invalid value "below,sad" for flag -api-mood: a mood must be one of below, change, 503, drop, slow` + list},
+		{"mood without a limit", "", []string{"-api-mood", "change", "-api-limit", "none"}, `-api-mood: for below and change the API's limit must be at least 4 calls in a span, got unlimited` + list},
+		{"mood of a small limit", "", []string{"-api-mood", "below", "-api-limit", "3/1s"}, `-api-mood: for below and change the API's limit must be at least 4 calls in a span, got 3/s` + list},
 		{"timeout", "", []string{"-timeout", "0s"}, `-timeout: must be positive, got 0s` + list},
 		{"api", "", []string{"-api", "square"}, `-api: must be sliding, fixed or leaky, got "square"` + list},
 		{"api in flight", "", []string{"-api-in-flight", "-1"}, `invalid value "-1" for flag -api-in-flight: must be a whole number of at least 1` + list},
@@ -62,6 +68,7 @@ func TestMisuse(t *testing.T) {
 		{"long line", "http://example.org/" + strings.Repeat("x", longestLine), nil, `standard input:1: a line must be shorter than 1 MiB`},
 		{"nothing in the file", "", []string{"-urls", empty}, empty + `: there must be at least one URL, got none`},
 		{"nothing to read", "# nothing", []string{"-urls", "-"}, `standard input: there must be at least one URL, got none`},
+		{"unwritable picture", url, []string{"-plot", filepath.Join(absent, "x.svg")}, `open ` + filepath.Join(absent, "x.svg") + `: no such file or directory`},
 		{"unwritable", url, []string{"-out", filepath.Join(absent, "x")}, `open ` + filepath.Join(absent, "x") + `: no such file or directory`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

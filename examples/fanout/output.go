@@ -24,6 +24,7 @@ type line struct {
 	Waited  float64 `json:"waited"`
 	Latency float64 `json:"latency"`
 	Bytes   int64   `json:"bytes"`
+	Tries   int     `json:"attempts,omitempty"` // if more than 1
 	Error   string  `json:"error,omitempty"`
 }
 
@@ -62,6 +63,9 @@ func (l *lines) write(r *result, more bool) error {
 		Waited:  seconds(r.Waited),
 		Latency: seconds(r.Latency),
 		Bytes:   r.Bytes,
+	}
+	if r.Attempts > 1 {
+		text.Tries = r.Attempts
 	}
 	if r.Err != nil {
 		text.Error = r.Err.Error()

@@ -36,6 +36,8 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	api            *strictapi.Server // nil: the URLs were given
+	epoch          time.Time         // when that was started
+	picture        *os.File          // nil: none
 }
 
 func (p *program) run(ctx context.Context, args []string) int {
@@ -57,21 +59,25 @@ func (p *program) run(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.complain(misuse, err)
 	}
+	if p.picture, err = openPicture(o.plot); err != nil {
+		return p.complain(misuse, err)
+	}
 	n := o.n
 	if urls == nil {
-		if p.api, err = o.api.start(); err != nil {
+		if n == 0 {
+			n = defaultCalls
+		}
+		p.epoch = time.Now()
+		if p.api, err = o.api.start(n); err != nil {
 			return p.complain(failed, err)
 		}
 		defer p.api.Close()
 		urls = []string{p.api.URL() + "/"}
-		if n == 0 {
-			n = defaultCalls
-		}
 	}
 	if n == 0 {
 		n = len(urls)
 	}
-	return p.make(ctx, o, &fanout{urls: urls, n: n, limit: o.limit, gate: newGates(o), calls: newCaller(o)}, out)
+	return p.make(ctx, o, newFanout(o, urls, n), out)
 }
 
 // make makes the calls and reports on them.
@@ -88,25 +94,44 @@ func (p *program) make(ctx context.Context, o *options, f *fanout, out *lines) i
 		c.bar = newBar(p.stderr, f.n, f.gate)
 	}
 	results := make(chan result, 64)
+	var ran error
 	go func() { // ends with the last call; collect waits for it
 		defer close(results)
-		f.run(start, work, results)
+		ran = f.run(start, work, results)
 	}()
 	err := c.collect(start, results)
-	elapsed := time.Since(c.tally.begun)
+	end := time.Now()
 
 	if !o.quiet {
-		summarize(p.stderr, o, c.tally, f.n, elapsed, p.api)
+		summarize(p.stderr, o, f, c.tally, end, p.api)
+	}
+	if e := p.draw(o, f, end); err == nil {
+		err = e
 	}
 	switch {
 	case err != nil:
 		return p.complain(failed, err)
+	case ran != nil:
+		return p.complain(failed, fmt.Errorf("the server refuses, however slow the pace: %w", ran))
 	case start.Err() != nil:
 		return interrupted
 	case c.tally.failed > 0:
 		return failed
 	}
 	return ok
+}
+
+// draw draws the pace, if that was asked for.
+func (p *program) draw(o *options, f *fanout, end time.Time) error {
+	if p.picture == nil {
+		return nil
+	}
+	pic := picture{journal: f.journal, end: end.Sub(f.journal.begun)}
+	if p.api != nil {
+		pic.eras = o.api.eras(f.n)
+		pic.shift = f.journal.begun.Sub(p.epoch)
+	}
+	return pic.write(p.picture)
 }
 
 // watch stops the start of calls at the first signal and cuts those in flight at the second; a third one

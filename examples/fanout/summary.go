@@ -13,18 +13,26 @@ import (
 )
 
 // summarize prints what was done and, if the calls went to the program's own API, what that saw.
-func summarize(w io.Writer, o *options, t *tally, total int, elapsed time.Duration, api *strictapi.Server) {
+func summarize(w io.Writer, o *options, f *fanout, t *tally, end time.Time, api *strictapi.Server) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(tw, "%s:\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("calls", "%d", t.calls)
-	if t.calls < total {
-		row("not started", "%d", total-t.calls)
+	if t.calls < f.n {
+		row("not started", "%d", f.n-t.calls)
 	}
 	row("failed", "%d", t.failed)
 	row("by status", "%s", statuses(t.byStatus))
-	row("seconds", "%.3f", elapsed.Seconds())
+	if j := f.journal; f.policy != nil {
+		row("attempts", "%d", j.attempts)
+		row("throttled", "%d", j.throttles)
+		if f.gate.adaptive != nil {
+			row("held by the server", "%v", short(j.heldFor(end)))
+			row("pace at the end", "%.2f/s", 1/f.gate.adaptive.Interval().Seconds())
+		}
+	}
+	row("seconds", "%.3f", end.Sub(t.begun).Seconds())
 	row("achieved rate", "%.2f/s", t.rate())
 	row("latency", "%s", &t.latency)
 	row("waited at the gate", "%s, %v in all", &t.waited, short(t.waited.sum))
@@ -35,7 +43,16 @@ func summarize(w io.Writer, o *options, t *tally, total int, elapsed time.Durati
 			span = o.api.limit.Span()
 		}
 		row("the server's limit", "%s", &o.api)
+		if o.api.moods != nil {
+			row("the server's moods", "%s", strings.Join(o.api.moods, ", "))
+		}
 		row("refused by the server", "%d", r.Refusals)
+		if r.Bans > 0 {
+			row("banned by the server", "%d times", r.Bans)
+		}
+		if eras := o.api.eras(f.n); eras != nil && f.policy != nil {
+			row("goodput", "%s", newGoodput(api.Log(), eras, o.rate.Interval()))
+		}
 		row("worst second", "%d arrivals", r.Worst(time.Second))
 		row("worst sliding window", "%d arrivals in %v", r.Worst(span), span)
 		row("most in flight", "%d", r.PeakInFlight)
