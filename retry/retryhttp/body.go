@@ -1,0 +1,170 @@
+package retryhttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// errTimeout is the cause with which the context of an attempt ends that has had its time.
+var errTimeout = errors.New("retryhttp: the attempt has had its time")
+
+// timeoutError is the error of an attempt that took longer than Policy.AttemptTimeout, or
+// of its body. It matches [context.DeadlineExceeded] as well as what it broke off with.
+type timeoutError struct{ err error }
+
+func (e *timeoutError) Error() string   { return "retryhttp: attempt timed out: " + e.err.Error() }
+func (e *timeoutError) Unwrap() []error { return []error{context.DeadlineExceeded, e.err} }
+func (e *timeoutError) Timeout() bool   { return true }
+
+// try is an attempt from when it was let in until its response is over. From when the
+// response is handed out, its owner is whoever has that.
+type try struct {
+	ctx    context.Context         // of the attempt: the caller's, if it has no timeout
+	cancel context.CancelCauseFunc // nil if it has none
+	alarm  *timing.Alarm           // rings when the attempt has had its time
+	clk    *timing.Clock           // of the alarm
+	pass   gate.Pass               // to be left at the end; the zero Pass if that was done
+	over   atomic.Bool
+}
+
+// begin starts an attempt and the time that it may take.
+func (c *call) begin(ctx context.Context) *try {
+	t := &try{ctx: ctx}
+	if c.timeout == 0 {
+		return t
+	}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.clk = c.clock()
+	t.alarm = timing.NewAlarm(t.clk, func() { t.cancel(errTimeout) })
+	if c.timeout < 0 {
+		t.cancel(errTimeout)
+	} else {
+		t.ringIn(c.timeout)
+	}
+	return t
+}
+
+func (t *try) ringIn(d time.Duration) {
+	now := t.clk.Now()
+	t.alarm.Set(now, timing.Later(now, d))
+}
+
+// explain returns the error that the attempt broke off with, as a timeout if it was one.
+func (t *try) explain(err error) error {
+	if t.cancel == nil || context.Cause(t.ctx) != errTimeout {
+		return err
+	}
+	return &timeoutError{err}
+}
+
+// finish ends the attempt: it leaves the gate with err, and ends the time and the context.
+// Once is enough, more do nothing.
+func (t *try) finish(err error) {
+	if !t.over.CompareAndSwap(false, true) {
+		return
+	}
+	t.pass.Leave(err)
+	if t.cancel != nil {
+		t.alarm.Stop()
+		t.cancel(nil)
+	}
+}
+
+// cover makes the end of the response's body the end of the attempt. If there is none, the
+// attempt is over.
+func (c *call) cover(t *try, resp *http.Response, good bool) {
+	if resp.Body == nil || resp.Body == http.NoBody {
+		if t.cancel == nil || c.req.Body == nil || c.req.Body == http.NoBody {
+			t.finish(nil)
+		} else {
+			// HTTP/2 returns while it is still busy with the request's body, and would
+			// take the end of the context for the wish to break off. So it ends later.
+			t.ringIn(lingerTime)
+		}
+		return
+	}
+	if good && c.gate != nil {
+		t.pass, c.kept = c.pass, true
+	}
+	if t.cancel == nil && !c.kept {
+		return
+	}
+	b := &body{rc: resp.Body, t: t}
+	resp.Body = b
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// It is a connection from now on, and as long-lived as its user likes.
+		if t.cancel != nil {
+			t.alarm.Stop()
+		}
+		b.duplex = true
+		if w, ok := b.rc.(io.Writer); ok {
+			resp.Body = &duplex{b, w}
+		}
+	}
+}
+
+// body is the body of a response. Its end is that of the attempt.
+type body struct {
+	rc     io.ReadCloser
+	t      *try
+	duplex bool        // the end of what is read is not the end of it all
+	ended  atomic.Bool // it was read to the end
+	once   sync.Once   // guards the only Close of rc
+	err    error       // what that returned
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.ended.Load() {
+		return 0, io.EOF
+	}
+	n, err := b.rc.Read(p)
+	switch {
+	case err == nil:
+	case err == io.EOF:
+		if !b.duplex {
+			// Closed first: HTTP/2 reports the end before it is done with it, and would
+			// reset the stream if the context ended at that moment.
+			b.ended.Store(true)
+			_ = b.Close()
+		}
+	default:
+		err = b.t.explain(err)
+		b.t.finish(err)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.once.Do(func() { b.err = b.rc.Close() })
+	b.t.finish(nil)
+	return b.err
+}
+
+// duplex is the body of a 101, which net/http promises can be written to.
+type duplex struct {
+	*body
+	io.Writer
+}
+
+// drain reads what little is left of a body that nobody wants, so that its connection can
+// be used again, and closes it.
+func drain(clk *timing.Clock, b io.ReadCloser, length int64) {
+	var once sync.Once
+	end := func() { once.Do(func() { _ = b.Close() }) } // nobody is there to be told an error
+	if length <= drainBytes {
+		alarm := timing.NewAlarm(clk, end)
+		now := clk.Now()
+		alarm.Set(now, timing.Later(now, drainTime))
+		_, _ = io.Copy(io.Discard, io.LimitReader(b, drainBytes))
+		alarm.Stop()
+	}
+	end()
+}

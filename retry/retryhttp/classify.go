@@ -1,0 +1,112 @@
+package retryhttp
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/escapement-go/escapement/retry"
+)
+
+// StatusError is a response that was discarded for another attempt which then did not come
+// about, because the context or the gate ended the call. It is also what Policy.OnRetry
+// gets to see of a response.
+type StatusError struct {
+	StatusCode int    // 503
+	Status     string // "503 Service Unavailable"
+}
+
+func (e *StatusError) Error() string { return "the response was " + e.Status }
+
+func newStatusError(resp *http.Response) *StatusError {
+	status := resp.Status
+	if status == "" {
+		status = strings.TrimRight(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)), " ")
+	}
+	return &StatusError{resp.StatusCode, status}
+}
+
+// Classify is the default of a [Transport], for use in one of your own. A response with
+// status 429, or with 503 and a Retry-After that is a hint, is a throttle; one with 408,
+// 425, 500, 502, 503 or 504 is to be retried; any other is final. If the response is nil,
+// the error is final where it is about a certificate, or a TLS alert, or where the server
+// does not speak TLS; others are as [retry.Classify] has them.
+//
+// A Retry-After that is a date, in a response without a Date, counts as a hint here,
+// whatever time it is.
+func Classify(resp *http.Response, err error) retry.Verdict {
+	if resp != nil {
+		return classify(resp, func() time.Time { return time.Time{} })
+	}
+	if isTLS(err) {
+		return retry.VerdictStop
+	}
+	return retry.Classify(err)
+}
+
+func classify(resp *http.Response, now func() time.Time) retry.Verdict {
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests:
+		return retry.VerdictThrottle
+	case http.StatusServiceUnavailable:
+		if retryAfter(resp.Header, now) > 0 {
+			return retry.VerdictThrottle
+		}
+		return retry.VerdictRetry
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusGatewayTimeout:
+		return retry.VerdictRetry
+	}
+	return retry.VerdictStop
+}
+
+// isTLS reports whether the other side is not the one that is wanted, or does not want us,
+// which another attempt would not change.
+func isTLS(err error) bool {
+	if errors.Is(err, http.ErrSchemeMismatch) ||
+		is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) ||
+		is[x509.UnknownAuthorityError](err) || is[x509.HostnameError](err) ||
+		is[x509.CertificateInvalidError](err) || is[x509.SystemRootsError](err) {
+		return true
+	}
+	// The type of an alert is tls's own secret.
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "remote error"
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// unsendable reports whether err is about the request and not about the way to the server.
+// net/http has no types for these errors.
+func unsendable(req *http.Request, err error) bool {
+	if req.URL == nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return true
+	}
+	text := err.Error()
+	return strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil Request.")
+}
+
+// replayable reports whether the request can be sent once more, body and all.
+func replayable(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+// idempotent reports whether the request, sent twice, does what it does once.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace,
+		http.MethodPut, http.MethodDelete:
+		return true
+	}
+	_, key := req.Header["Idempotency-Key"]
+	_, xkey := req.Header["X-Idempotency-Key"]
+	return key || xkey
+}

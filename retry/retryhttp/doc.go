@@ -1,0 +1,56 @@
+// Package retryhttp puts package retry and a gate under any [http.Client]: a [Transport]
+// is an [http.RoundTripper] that lets every attempt pass a gate, makes an attempt again
+// where that is safe, and slows the gate down when the server says that there is too much.
+// Not a line of the calling code changes.
+//
+// # What is made again
+//
+// A request is replayable if it has no body, or a GetBody that makes the body once more:
+// what [http.NewRequest] gives for bytes.Buffer, bytes.Reader and strings.Reader. It is
+// idempotent if its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE, or if it has an
+// Idempotency-Key or X-Idempotency-Key, also an empty one, as net/http has it.
+//
+//	what came back                              made again if the request is
+//	429                                         replayable
+//	503 with a Retry-After                      replayable
+//	408, 425, 500, 502, 503, 504                replayable and idempotent
+//	any other status                            never
+//	an error of the network                     replayable and idempotent
+//	an error about a certificate, a TLS alert,
+//	a request that can't be sent                never
+//
+// A 429, and a 503 that names the time to come back, is a throttle: the server refused
+// the request instead of processing it, so that a POST can be sent again, too. The plain
+// 503 may come from anywhere on the way, after anything was done.
+//
+// With a gate, throttles are not counted as attempts: the request queues again at the gate,
+// which has been told. Without one they are attempts like others, since nothing else
+// would end them.
+//
+// A response that was handed out is final: a body that breaks off while the caller reads
+// it is the caller's affair.
+//
+// # The pace
+//
+// Retry-After is read as seconds or as a date, which is taken as relative to the Date of
+// the response if there is one. 0, a date in the past and what is malformed are no hint.
+//
+// A response that says that nothing remains of a limit holds the gate before there is a
+// 429: RateLimit of the IETF draft (draft-ietf-httpapi-ratelimit-headers), with
+// RateLimit-Policy, in its present form and that of draft 07; else RateLimit-Remaining and
+// RateLimit-Reset of the drafts before; else X-RateLimit-Remaining and -Reset, if
+// [Transport.XRateLimit] says what the reset means. The first of them that is sound counts.
+// Nothing remaining means exactly 0; what is under way by then may still be refused. The
+// hold lasts from the response until the reset, but no longer than Policy.MaxRetryAfter
+// allows for a hint.
+//
+// These fields count whole seconds, rounded up. A reset of 1 says no more than "within
+// a second", and a server that lets 100 through a second, evenly, says so with each
+// response: taken at its word it would be used at one a second. Where the policy tells
+// that a unit comes back more often than once a second, the hold is therefore only the
+// time of one unit, counted from when the attempt entered the gate.
+//
+// A gate is held through its method Hold(time.Duration), which Rate, Window and Adaptive
+// have. The hint of a throttle holds it as well, whether the gate listens to throttles
+// or not. A gate without the method is not held.
+package retryhttp

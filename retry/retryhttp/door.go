@@ -1,0 +1,98 @@
+package retryhttp
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/timing"
+	"github.com/escapement-go/escapement/retry"
+)
+
+// holder is a gate that can be held.
+type holder interface{ Hold(d time.Duration) }
+
+// door is the call's gate as package retry sees it. It stands between the two so that the
+// pass of a good response is not left when its headers have come, but when its body is over.
+type door call
+
+func (d *door) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	p, err := d.gate.Enter(ctx, cost)
+	if err != nil {
+		return gate.Pass{}, err
+	}
+	return d.let(p, cost), nil
+}
+
+// TryEnter completes [gate.Gate]. Package retry has no use for it.
+func (d *door) TryEnter(cost int) (gate.Pass, bool) {
+	p, ok := d.gate.TryEnter(cost)
+	if !ok {
+		return gate.Pass{}, false
+	}
+	return d.let(p, cost), true
+}
+
+func (d *door) let(p gate.Pass, cost int) gate.Pass {
+	d.pass, d.kept = p, false
+	if (*call)(d).holdable() {
+		d.entered = (*call)(d).clock().Now()
+	}
+	return gate.NewPass(d, 0, cost)
+}
+
+// Stats tells package retry for how long the gate is held.
+func (d *door) Stats() gate.Stats {
+	s, _ := gate.StatsOf(d.gate)
+	return s
+}
+
+// Leave leaves the gate, unless the body does that later. A hint holds the gates that
+// don't listen to throttles as well: a Rate, a Window.
+func (d *door) Leave(_ uint64, _ int, err error) {
+	if d.kept {
+		return
+	}
+	d.pass.Leave(err)
+	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && t.After > 0 {
+		if h, ok := d.gate.(holder); ok {
+			h.Hold(t.After)
+		}
+	}
+}
+
+// Settle completes [gate.Keeper]. Package retry has no use for it.
+func (d *door) Settle(_ uint64, _, actual int) { d.pass.Settle(actual) }
+
+func (c *call) holdable() bool {
+	_, ok := c.gate.(holder)
+	return ok
+}
+
+// hold keeps the gate shut for as long as the server said that nothing remains.
+func (c *call) hold(s shortage) {
+	h, ok := c.gate.(holder)
+	if !ok || s.after <= 0 {
+		return
+	}
+	d := s.after
+	if s.unit > 0 {
+		d = time.Duration(timing.Later(c.entered, s.unit) - c.clock().Now())
+	}
+	if d = min(d, c.longestHold); d > 0 {
+		h.Hold(d)
+	}
+}
+
+// longestHold is how long the gate is held at most, as package retry has it for hints.
+func longestHold(p *retry.Policy) time.Duration {
+	switch {
+	case p.MaxRetryAfter == 0:
+		return 24 * time.Hour
+	case p.MaxRetryAfter < 0:
+		return math.MaxInt64
+	}
+	return p.MaxRetryAfter
+}

@@ -1,0 +1,194 @@
+package retryhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/pace"
+	"github.com/escapement-go/escapement/retry"
+	"github.com/escapement-go/escapement/retry/retryhttp"
+)
+
+// moody is a server that answers with the statuses given, in turn, and then with 200.
+func moody(statuses ...int) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusOK
+		if len(statuses) > 0 {
+			status, statuses = statuses[0], statuses[1:]
+		}
+		w.WriteHeader(status)
+		fmt.Println("server:", r.Method, status)
+	}))
+}
+
+// Any client of an API that throttles: all its calls slow down together, and none is lost.
+func ExampleTransport() {
+	srv := moody(429, 503, 429)
+	defer srv.Close()
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Base: srv.Client().Transport,
+		Policy: &retry.Policy{
+			Gate:           gate.NewAdaptive(pace.PerSecond(1000), nil),
+			Backoff:        retry.FullJitter(time.Millisecond, 10*time.Millisecond, nil),
+			AttemptTimeout: 30 * time.Second,
+			MaxRetryAfter:  time.Minute,
+		},
+	}}
+	resp, err := client.Get(srv.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status)
+	// Output:
+	// server: GET 429
+	// server: GET 503
+	// server: GET 429
+	// server: GET 200
+	// 200 OK
+}
+
+// The zero Transport makes up to 4 attempts, and hands out the last response.
+func ExampleTransport_RoundTrip() {
+	srv := moody(500, 502, 503, 504)
+	defer srv.Close()
+	req, err := http.NewRequest("PUT", srv.URL, strings.NewReader("sent with each attempt"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := new(retryhttp.Transport).RoundTrip(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status)
+	// Output:
+	// server: PUT 500
+	// server: PUT 502
+	// server: PUT 503
+	// server: PUT 504
+	// 504 Gateway Timeout
+}
+
+// A limit for each host, and one for all of them together.
+func ExampleTransport_gate() {
+	srv := moody()
+	defer srv.Close()
+	all := gate.NewConcurrency(100)
+	hosts := gate.NewKeyed(func(host string) gate.Gate {
+		return gate.All(all, gate.NewWindow(10, time.Second, nil))
+	}, nil)
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Base: srv.Client().Transport,
+		Gate: func(req *http.Request) gate.Gate { return hosts.For(req.URL.Host) },
+	}}
+	resp, err := client.Get(srv.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(hosts.Len(), "host,", hosts.Stats().Granted, "call")
+	// Output:
+	// server: GET 200
+	// 1 host, 1 call
+}
+
+func ExampleTransport_CloseIdleConnections() {
+	srv := moody()
+	defer srv.Close()
+	tr := &retryhttp.Transport{Base: &http.Transport{}}
+	defer tr.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: tr}).Head(srv.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	// Output: server: HEAD 200
+}
+
+// An API that has its own way of saying that there was too much.
+func ExampleClassify() {
+	srv := moody(420)
+	defer srv.Close()
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Base:   srv.Client().Transport,
+		Policy: &retry.Policy{Backoff: retry.Constant(time.Millisecond)},
+		Classify: func(resp *http.Response, err error) retry.Verdict {
+			if resp != nil && resp.StatusCode == 420 {
+				return retry.VerdictThrottle
+			}
+			return retryhttp.Classify(resp, err)
+		},
+	}}
+	resp, err := client.Post(srv.URL, "text/plain", strings.NewReader("hello"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status)
+	// Output:
+	// server: POST 420
+	// server: POST 200
+	// 200 OK
+}
+
+// The context ends while the call waits to be made again.
+func ExampleStatusError() {
+	srv := moody(503)
+	defer srv.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Base: srv.Client().Transport,
+		Policy: &retry.Policy{
+			Backoff: retry.Constant(time.Hour),
+			OnRetry: func(e retry.Event) { fmt.Println(e.Err); cancel() },
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, "GET", srv.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = client.Do(req)
+	var status *retryhttp.StatusError
+	fmt.Println(errors.As(err, &status), status.StatusCode, errors.Is(err, context.Canceled))
+	// Output:
+	// server: GET 503
+	// the response was 503 Service Unavailable
+	// true 503 true
+}
+
+// A server that tells in X-RateLimit-Reset the Unix time at which there is more.
+func ExampleXRateLimitReset() {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Minute).Unix()))
+	}))
+	defer srv.Close()
+	g := gate.NewRate(pace.PerSecond(100), nil)
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Base:       srv.Client().Transport,
+		Policy:     &retry.Policy{Gate: g},
+		XRateLimit: retryhttp.XRateLimitUnixTime,
+	}}
+	resp, err := client.Get(srv.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status, "and held for", g.Stats().HeldFor.Round(5*time.Second))
+	// Output: 200 OK and held for 1m0s
+}
