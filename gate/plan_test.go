@@ -167,6 +167,24 @@ func TestWindowGivesNoCredit(t *testing.T) {
 	})
 }
 
+// Wherever the window's room comes from.
+func TestSettledWindowGivesNoCredit(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		rate := gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: b.Clock()})
+		window := gate.NewWindow(1, time.Hour, &gate.WindowOptions{Clock: b.Clock()})
+		p, _ := window.TryEnter(1)
+		q := newFates(b)
+		q.enter(context.Background(), gate.All(rate, window), "both", 1)
+		b.Advance(9 * ms)
+		p.Settle(0)
+		b.Settle()
+		q.want("both: 9ms")
+		if rate.Allow() {
+			b.Error("one more went at once")
+		}
+	})
+}
+
 // In the instant of its grant a context that is done wins, and the token is there for the
 // next.
 func TestCancelledInTheInstantOfTheGrant(t *testing.T) {

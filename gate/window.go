@@ -41,6 +41,7 @@ type Window struct {
 	most int
 	span int64 // guard included
 	held int64 // guarded by the domain: nobody enters before
+	back int64 // guarded by the domain: when tokens were last given back
 	n    node
 }
 
@@ -157,10 +158,10 @@ func (m *windowMember) due(now, since int64, cost int) int64 {
 	if tokens := log.used(first) + cost - m.most; tokens > 0 {
 		return max(at, g.over(log.holder(first, tokens)))
 	}
-	// There may have been no room until the last run ceased to count. Who waited for it is
-	// due from then on, not from when it came.
+	// There may have been no room until the last run ceased to count, or until tokens were
+	// given back. Who waited for it is due from then on, not from when it came.
 	last, _ := log.read(first - 1)
-	return max(at, g.over(last))
+	return max(at, min(now, m.back), g.over(last))
 }
 
 // plan counts the tokens that must have been freed before the entry can go. Those
@@ -206,6 +207,7 @@ func (m *windowMember) settle(mark uint64, cost, actual int) {
 		log := m.log.Load()
 		log.expire(now, m.span)
 		log.settle(uint32(mark), actual-cost)
+		m.back = now
 	})
 }
 
