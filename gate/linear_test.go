@@ -2,7 +2,9 @@ package gate_test
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,14 +64,13 @@ func counts(limit int, bucket bool) porcupine.Model {
 func linear(t *testing.T, model porcupine.Model, make func() gate.Gate, leaves bool, limit func(gate.Gate, int)) {
 	t.Helper()
 	const goroutines, calls, most = 4, 14, 3
-	for round := range uint64(40) {
+	for round := range uint64(150) {
 		g := make()
 		begin := time.Now()
 		var mu sync.Mutex
 		var history []porcupine.Operation
 		var wg sync.WaitGroup
-		ready := new(sync.WaitGroup)
-		ready.Add(goroutines)
+		var ready atomic.Int32
 		for id := range goroutines {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(round, uint64(id)))
@@ -86,8 +87,9 @@ func linear(t *testing.T, model porcupine.Model, make func() gate.Gate, leaves b
 					settled bool
 				}
 				var in []entry
-				ready.Done()
-				ready.Wait()
+				for ready.Add(1); ready.Load() < goroutines; {
+					runtime.Gosched()
+				}
 				for range calls {
 					switch what := r.IntN(8); {
 					case what < 4 || len(in) == 0:

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -20,6 +21,9 @@ import (
 // every entry with a slow and obvious reference: a plain queue in front of a limit, told
 // in exact arithmetic. Each case runs in a bubble of its own, on the mock or on the real
 // clock; instants are nanoseconds since it began.
+
+// Cases are cheap here: so many, unless the command line says otherwise.
+var _ = flag.Set("rapid.checks", "300")
 
 // noInstant is the instant that does not come, or is not known.
 const noInstant = math.MaxInt64
@@ -120,9 +124,7 @@ func (q *modelQueue) look() {
 			q.remove(w)
 			q.take(q.now, max(w.since, due), w.cost, w.id)
 			q.decide(w.id, nil)
-			if len(q.waiting) == 0 {
-				q.rest(q.now)
-			}
+			q.settled()
 		case due != noInstant && due >= w.deadline:
 			q.remove(w)
 			q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(due - q.now)})
@@ -132,8 +134,16 @@ func (q *modelQueue) look() {
 	}
 }
 
+// settled ends a call.
+func (q *modelQueue) settled() {
+	if len(q.waiting) == 0 {
+		q.rest(q.now)
+	}
+}
+
 // change makes a change of plan, to which everybody who waits is held at once.
 func (q *modelQueue) change(f func()) {
+	defer q.settled()
 	f()
 	q.look()
 	ahead := 0
@@ -156,6 +166,7 @@ func (q *modelQueue) change(f func()) {
 // enter is an entry that comes now. It reports whether it has its fate already.
 func (q *modelQueue) enter(w *waiter, try bool) {
 	q.look()
+	defer q.settled()
 	w.since = q.now
 	if w.cost > q.capacity() && !try {
 		q.decide(w.id, &gate.CapacityError{Cost: w.cost, Capacity: q.capacity()})
@@ -192,6 +203,7 @@ func (q *modelQueue) abandon(w *waiter) {
 	if head {
 		q.look()
 	}
+	q.settled()
 }
 
 // next returns when something happens by itself: the alarm of the first, or the end of
@@ -216,17 +228,20 @@ func (q *modelQueue) advance(to int64) {
 			break
 		}
 		q.now = max(q.now, at)
-		// Whose context ends at the instant of the grant may have got in before it ended.
-		// If not, it is as if it had never come.
+		// Whose context ends at the instant of the grant may have got in, or been told that
+		// the deadline comes first, before it ended. If not, it is as if it had never come.
 		head := len(q.waiting) > 0 && q.waiting[0].ends <= at
 		for _, w := range slices.Clone(q.waiting) {
-			if real, ok := q.asked(w.id); w.ends <= at && !(ok && real.err == nil && real.at == at) {
+			if real, ok := q.asked(w.id); w.ends <= at && !(ok && real.err != w.cause && real.at == at) {
 				q.remove(w)
 				q.decide(w.id, w.cause)
 			}
 		}
 		if head || alarm <= at {
 			q.look()
+		}
+		if at == end {
+			q.settled()
 		}
 		for _, w := range slices.Clone(q.waiting) {
 			if w.ends <= at {
@@ -349,12 +364,10 @@ func (c deadlined) Deadline() (time.Time, bool) { return c.deadline, true }
 func (s *stage) enter(g gate.Gate, w *waiter) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.cancels[w.id], s.costs[w.id] = cancel, w.cost
-	if w.ends != noInstant {
-		if w.ends <= s.now() {
-			cancel(w.cause)
-		} else {
-			s.after(w.ends, func() { cancel(w.cause) })
-		}
+	if cause := w.cause; w.ends <= s.now() {
+		cancel(cause)
+	} else if w.ends != noInstant {
+		s.after(w.ends, func() { cancel(cause) })
 	}
 	if w.deadline != noInstant {
 		ctx = deadlined{ctx, s.start.Add(time.Duration(w.deadline))}
@@ -401,7 +414,7 @@ const (
 	opRate     modelKind = "rate"     // SetRate
 	opBurst    modelKind = "burst"    // SetBurst
 	opLimit    modelKind = "limit"    // SetLimit
-	opSwap     modelKind = "swap"     // somebody leaves and at once the first who waits is cancelled
+	opSwap     modelKind = "swap"     // somebody leaves when the first who waits is cancelled, or just before
 	opStats    modelKind = "stats"    //
 	opDeadline modelKind = "deadline" // an entry with a deadline
 )
@@ -533,7 +546,7 @@ func (p *plot) step(id int, o modelOp) error {
 		s.advance(d)
 		q.advance(q.now + d)
 	case opIdle:
-		d := max(0, min(p.fresh(), q.now+int64(10*time.Minute))-q.now) + o.a%16*int64(time.Millisecond)
+		d := max(0, min(p.fresh(), q.now+int64(10*time.Minute))-q.now) + o.a%16*int64(time.Millisecond) + 1
 		s.advance(d)
 		q.advance(q.now + d)
 	case opLeave, opSwap:
@@ -543,18 +556,21 @@ func (p *plot) step(id int, o modelOp) error {
 		}
 		id := got[int(o.a)%len(got)]
 		p.used[id] = true
-		s.passes[id].Leave(nil)
 		var first *waiter
 		if o.kind == opSwap && len(q.waiting) > 0 {
 			first = q.waiting[0]
+		}
+		if first != nil && o.some {
+			s.cancels[first.id](first.cause) // before there is anything to get
+		}
+		s.passes[id].Leave(nil)
+		if first != nil && !o.some {
 			s.cancels[first.id](first.cause)
 		}
 		s.settle()
-		if first != nil {
-			// It either got in before it was cancelled, or it is as if it had not come.
-			if real := s.real[first.id]; real.err != nil {
-				q.abandon(first)
-			}
+		// It either got in before it was cancelled, or it is as if it had not come.
+		if first != nil && (o.some || s.real[first.id].err != nil) {
+			q.abandon(first)
 		}
 		if p.holds {
 			p.leave(id, s.costs[id])
@@ -583,19 +599,12 @@ func (p *plot) step(id int, o modelOp) error {
 		if err := p.stats(); err != nil {
 			return err
 		}
+		q.settled()
 	default:
 		if !p.change(o) {
 			return fmt.Errorf("no such call")
 		}
 		s.settle()
-	}
-	switch o.kind {
-	case opCancel, opAdvance, opNext, opIdle, opLeave, opSwap:
-		// The gate is not asked whether there is anything to forget.
-	default:
-		if len(q.waiting) == 0 {
-			q.rest(q.now)
-		}
 	}
 	if s.now() != q.now {
 		return fmt.Errorf("the clock shows %v", time.Duration(s.now()))

@@ -212,7 +212,12 @@ func TestModelRate(t *testing.T) {
 			g := gate.NewRate(first, &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock})
 			m := newBucketModel(first, burst, slack)
 			p := newPlot(s, g, m, late)
-			p.costs = func(a int64) int { return 1 + int(a/3)%(m.burst+1)*int(a%2) } // now and then above the burst
+			p.costs = func(a int64) int {
+				if a%16 == 1 {
+					return m.burst + 1
+				}
+				return 1 + int(a/3)%m.burst*int(a%2)
+			}
 			p.adjust = func(_, cost, actual int) {
 				p.modelQueue.change(func() { m.settle(p.modelQueue.now, actual-cost) })
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -136,7 +137,7 @@ func TestRaceConcurrency(t *testing.T) {
 	if s := g.Stats(); s.InUse != 0 || !s.Idle || b[0].peak.Load() > 4 {
 		t.Errorf("in the end %+v, at the peak %d of 4 slots", s, b[0].peak.Load())
 	}
-	b = crowd(t, 3, 500, func(r *rand.Rand) {
+	crowd(t, 3, 500, func(r *rand.Rand) {
 		if r.IntN(10) == 0 {
 			g.SetLimit(1 + r.IntN(8))
 		}
@@ -225,5 +226,84 @@ func TestRaceAll(t *testing.T) {
 		if s.InUse != 0 || s.Waiting != 0 {
 			t.Errorf("gate %d in the end: %+v", i, s)
 		}
+	}
+}
+
+// As many goroutines as there are, at the same moment, for one place less than that: one
+// of them is refused, and only one.
+func TestRaceForTheLastPlace(t *testing.T) {
+	const goroutines = 3
+	rounds := 1000
+	if runtime.GOMAXPROCS(0) == 1 {
+		rounds = 20 // they take turns then
+	}
+	for name, gates := range map[string]func() gate.Gate{
+		"rate":           func() gate.Gate { return gate.NewRate(pace.PerHour(1), &gate.RateOptions{Burst: goroutines - 1}) },
+		"window":         func() gate.Gate { return gate.NewWindow(goroutines-1, time.Hour, nil) },
+		"concurrency":    func() gate.Gate { return gate.NewConcurrency(goroutines - 1) },
+		"a hidden place": func() gate.Gate { return gate.All(gate.NewConcurrency(goroutines-1), gate.NewConcurrency(goroutines)) },
+	} {
+		all := make([]gate.Gate, rounds)
+		for i := range all {
+			all[i] = gates()
+		}
+		here, got := make([]atomic.Int32, rounds), make([]atomic.Int32, rounds)
+		var wg sync.WaitGroup
+		for range goroutines {
+			wg.Go(func() {
+				for i, g := range all {
+					here[i].Add(1)
+					for spins := 0; here[i].Load() < goroutines; spins++ {
+						if spins > 20 {
+							runtime.Gosched()
+						}
+					}
+					if _, ok := g.TryEnter(1); ok {
+						got[i].Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for i := range got {
+			if n := got[i].Load(); n != goroutines-1 {
+				t.Errorf("%s, round %d: %d got in, want %d", name, i, n, goroutines-1)
+				break
+			}
+		}
+	}
+}
+
+// One slot is never given twice, however short the time for which it is held.
+func TestRaceForOneSlot(t *testing.T) {
+	g := gate.NewConcurrency(1)
+	other := gate.All(g, gate.NewWindow(1_000_000, time.Hour, nil))
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			one := gate.Gate(g)
+			if i == 0 {
+				one = other
+			}
+			for n := range 5000 {
+				p, ok := one.TryEnter(1)
+				if !ok {
+					continue
+				}
+				if inside.Add(1) != 1 {
+					t.Error("the slot was given twice")
+				}
+				if n%64 == 0 {
+					runtime.Gosched()
+				}
+				inside.Add(-1)
+				p.Leave(nil)
+			}
+		})
+	}
+	wg.Wait()
+	if s := g.Stats(); s.InUse != 0 {
+		t.Errorf("in the end %+v", s)
 	}
 }
