@@ -226,6 +226,9 @@ func (d *domain) process(m member) {
 		case q == nil:
 			l.grant(d, now)
 		case l.insists:
+			// It is parked at q, too, whose alarm may be unset: somebody who was not parked
+			// there has just taken what it would have had.
+			d.mark(q.m)
 			if n.alarm != nil {
 				n.alarm.Stop()
 			}

@@ -505,3 +505,47 @@ func TestNoCreditForWaitingElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// An entry that insists is not forgotten when one that came before it takes the token.
+func TestInsistingIsNotForgotten(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		rate := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Clock: b.Clock()})
+		slot, other := gate.NewConcurrency(1), gate.NewConcurrency(1)
+		early, late := gate.All(other, rate), gate.All(slot, rate)
+		o, _ := other.TryEnter(1)
+		s, _ := slot.TryEnter(1)
+		rate.Allow()
+		got := make(chan time.Duration, 2)
+		enter := func(g gate.Gate) {
+			go func() {
+				if _, err := g.Enter(ctx, 1); err == nil {
+					got <- b.Now()
+				}
+			}()
+			b.Settle()
+		}
+		enter(early) // waits for the other slot
+		enter(late)  // waits for the slot
+		for i := range 4 { // and is sent to and fro
+			s.Leave(nil) // to the rate
+			b.Settle()
+			s, _ = slot.TryEnter(1)
+			b.AdvanceTo(time.Duration(i+1) * 100 * ms) // to the slot
+			if i < 3 && !rate.Allow() {
+				b.Fatal("it insists already")
+			}
+		}
+		o.Leave(nil) // early goes, and takes the token that is there
+		b.Settle()
+		s.Leave(nil)
+		b.Advance(time.Second)
+		if len(got) != 2 {
+			b.Fatalf("%d got in, want 2: %+v", len(got), rate.Stats())
+		}
+		if early, late := <-got, <-got; early != 400*ms || late != 500*ms {
+			b.Errorf("got in at %v and %v, want 400ms and 500ms", early, late)
+		}
+	})
+}
