@@ -526,8 +526,8 @@ func TestInsistingIsNotForgotten(t *testing.T) {
 			}()
 			b.Settle()
 		}
-		enter(early) // waits for the other slot
-		enter(late)  // waits for the slot
+		enter(early)       // waits for the other slot
+		enter(late)        // waits for the slot
 		for i := range 4 { // and is sent to and fro
 			s.Leave(nil) // to the rate
 			b.Settle()
