@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -108,9 +109,18 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// packages parses the packages of the root module, by folder and file.
+// packages returns the packages of the root module, by folder and file.
 func packages(t *testing.T) map[string]map[string]*ast.File {
 	t.Helper()
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parsed parses them, once however often the tests are run.
+var parsed = sync.OnceValues(func() (map[string]map[string]*ast.File, error) {
 	all := map[string]map[string]*ast.File{}
 	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -136,8 +146,5 @@ func packages(t *testing.T) map[string]map[string]*ast.File {
 		all[dir][filepath.ToSlash(path)] = file
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+	return all, err
+})
