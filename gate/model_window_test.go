@@ -112,7 +112,7 @@ func (m *windowModel) bound(costs map[int]int) error {
 func TestModelWindow(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opTry, opTry, opCancel, opAdvance, opAdvance,
 		opNext, opNext, opIdle, opSettle, opLeave, opHold, opStats}
-	lates := []time.Duration{0, 0, 3*time.Millisecond + 1}
+	lates := []time.Duration{0, 0, 3*time.Millisecond + 777}
 	checkModel(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
 		most := rapid.SampledFrom([]int{1, 2, 3, 10, 30}).Draw(t, "n")
 		span := rapid.SampledFrom([]time.Duration{time.Nanosecond, 10 * time.Millisecond, time.Second, time.Minute}).Draw(t, "span")
