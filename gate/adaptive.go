@@ -121,7 +121,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 // has given up, it is [ErrGaveUp].
 func (g *Adaptive) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Adaptive.Enter", ctx, cost)
-	if err := ended(ctx); err != nil {
+	if err := timing.Ended(ctx); err != nil {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, err
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // All returns a gate that lets an entry through when every one of the gates does, and
@@ -87,7 +89,7 @@ type joint struct {
 
 func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("All.Enter", ctx, cost)
-	if err := ended(ctx); err != nil {
+	if err := timing.Ended(ctx); err != nil {
 		a.lane.abandoned.Add(1)
 		return Pass{}, err
 	}
@@ -103,7 +105,7 @@ func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
 		p, err := g.Enter(ctx, cost)
 		a.at.Add(-1)
 		if err != nil {
-			if ended(ctx) != nil {
+			if timing.Ended(ctx) != nil {
 				a.lane.abandoned.Add(1)
 			} else {
 				a.lane.refused.Add(1)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // Concurrency is a gate for at most n entries in flight, or fewer that cost more: a
@@ -48,7 +50,7 @@ func checkSlots(name string, n int) {
 // When a slot will be free is not known, so a deadline is waited for.
 func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Concurrency.Enter", ctx, cost)
-	if err := ended(ctx); err != nil {
+	if err := timing.Ended(ctx); err != nil {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
@@ -99,7 +100,7 @@ func ExampleRate_SetRate() {
 	g.Allow()
 	go func() {
 		for g.Stats().Waiting == 0 {
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 		g.SetRate(pace.PerSecond(1000)) // who waits need not wait for an hour
 	}()

@@ -122,16 +122,3 @@ func checkCost(name string, cost int) {
 		panic(fmt.Sprintf("gate: %s: cost must be at least 1, got %d", name, cost))
 	}
 }
-
-// ended returns the cause of a context that is done. It looks at the channel and not at
-// Err, which is a data race in the contexts of the mock clock.
-func ended(ctx context.Context) error {
-	if ch := ctx.Done(); ch != nil {
-		select {
-		case <-ch:
-			return context.Cause(ctx)
-		default:
-		}
-	}
-	return nil
-}

@@ -148,7 +148,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if marks == nil {
 		own[0] = uint64(info)
 	}
-	if err := ended(ctx); err != nil {
+	if err := timing.Ended(ctx); err != nil {
 		// It ended before the grant was seen: as if nobody had come.
 		l.undo(at, cost)
 		l.abandoned.Add(1)

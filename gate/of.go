@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // Of makes a gate of a limiter from elsewhere that waits, such as *rate.Limiter of
@@ -31,19 +33,19 @@ type of struct {
 
 func (g *of) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Of.Enter", ctx, cost)
-	err := ended(ctx)
+	err := timing.Ended(ctx)
 	if err == nil {
 		g.waiting.Add(1)
 		err = g.wait(ctx, cost)
 		g.waiting.Add(-1)
-		if cause := ended(ctx); err != nil && cause != nil {
+		if cause := timing.Ended(ctx); err != nil && cause != nil {
 			err = cause
 		}
 	}
 	switch {
 	case err == nil:
 		g.granted.Add(1)
-	case ended(ctx) != nil:
+	case timing.Ended(ctx) != nil:
 		g.abandoned.Add(1)
 	default:
 		g.refused.Add(1)

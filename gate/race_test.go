@@ -184,7 +184,7 @@ func TestRaceWindow(t *testing.T) {
 		}
 	}, g)
 	balance(t, g, b[0])
-	time.Sleep(time.Millisecond)
+	settle(g)
 	if s := g.Stats(); s.InUse != 0 || !s.Idle {
 		t.Errorf("after the span %+v", s)
 	}
@@ -215,7 +215,7 @@ func TestRaceAll(t *testing.T) {
 			want[m] += b[i].granted.Load()
 		}
 	}
-	time.Sleep(time.Millisecond)
+	settle(gates...)
 	for i, g := range gates {
 		s, _ := gate.StatsOf(g)
 		if i >= 3 {
@@ -305,5 +305,14 @@ func TestRaceForOneSlot(t *testing.T) {
 	wg.Wait()
 	if s := g.Stats(); s.InUse != 0 {
 		t.Errorf("in the end %+v", s)
+	}
+}
+
+// settle returns when nothing that was let through counts any more.
+func settle(gates ...gate.Gate) {
+	for _, g := range gates {
+		for s, _ := gate.StatsOf(g); !s.Idle; s, _ = gate.StatsOf(g) {
+			runtime.Gosched()
+		}
 	}
 }

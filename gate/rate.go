@@ -59,7 +59,7 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 // rate is unlimited.
 func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Rate.Enter", ctx, cost)
-	if err := ended(ctx); err != nil {
+	if err := timing.Ended(ctx); err != nil {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, err
 	}

@@ -70,7 +70,7 @@ func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
 // Enter is described at [Gate]. A cost above n is a *[CapacityError].
 func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Window.Enter", ctx, cost)
-	if err := ended(ctx); err != nil {
+	if err := timing.Ended(ctx); err != nil {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, err
 	}

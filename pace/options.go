@@ -31,6 +31,8 @@ type Options struct {
 
 // Precision says how much processor time a wake-up at the exact instant is worth. It
 // never changes the rate that is held, only how evenly the tokens are spaced.
+//
+// It has no effect yet: exact wake-ups are to come, and all three wait by plain timers.
 type Precision int
 
 const (

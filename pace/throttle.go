@@ -46,7 +46,7 @@ func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing
 			return
 		}
 		// A context that is done wins over a value that is there.
-		if !ok || ctx.Err() != nil {
+		if !ok || timing.Ended(ctx) != nil {
 			return
 		}
 		now := clk.Now()

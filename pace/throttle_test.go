@@ -115,3 +115,26 @@ func TestThrottleDone(t *testing.T) {
 		}
 	})
 }
+
+// The stage ends with a deadline on its own clock, and gives what was due by then.
+func TestThrottleDeadline(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		ctx, cancel := b.WithTimeout(2500 * ms)
+		defer cancel()
+		in := make(chan int, 9)
+		for i := range cap(in) {
+			in <- i
+		}
+		got := make(chan int, 9)
+		go func() {
+			defer close(got)
+			for v := range pace.Throttle(ctx, in, pace.PerSecond(1), &pace.Options{Clock: b.Clock()}) {
+				got <- v
+			}
+		}()
+		b.Advance(time.Minute)
+		if n := len(got); n != 3 {
+			b.Errorf("%d values within 2.5s, want 3", n)
+		}
+	})
+}

@@ -76,7 +76,7 @@ func (c *call) judge(err error) error {
 	if c.verdict != VerdictThrottle && !throttled {
 		return err
 	}
-	told := min(c.hint, c.p.longestHint())
+	told := min(c.hint, c.p.LongestHint())
 	if throttled && t.After == told {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *call) judge(err error) error {
 func (c *call) next() error {
 	throttled := c.verdict == VerdictThrottle
 	count(throttled, &c.throttles, &c.attempts)
-	if cause := ended(c.ctx); cause != nil {
+	if cause := timing.Ended(c.ctx); cause != nil {
 		return c.fail(cause)
 	}
 	switch {
@@ -106,7 +106,7 @@ func (c *call) next() error {
 	if t, ok := c.ctx.Deadline(); ok && at >= c.clock().At(t) {
 		return c.fail(tooLate{&gate.DeadlineError{Wait: delay}})
 	}
-	if c.hint > c.p.longestHint() {
+	if c.hint > c.p.LongestHint() {
 		return c.fail(ErrRetryAfter)
 	}
 	if c.p.Budget != nil && !queues && !c.p.Budget.take() {

@@ -239,3 +239,8 @@ func ExampleJitterOptions() {
 	}
 	// Output: 769ms 1.233s 3.138s
 }
+
+func ExamplePolicy_LongestHint() {
+	fmt.Println((&retry.Policy{}).LongestHint(), (&retry.Policy{MaxRetryAfter: time.Minute}).LongestHint())
+	// Output: 24h0m0s 1m0s
+}

@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"context"
 	"errors"
 	"math"
 	"time"
@@ -131,8 +130,9 @@ func (p *Policy) attempts() int {
 	return p.Attempts
 }
 
-// longestHint returns the bound on hints.
-func (p *Policy) longestHint() time.Duration {
+// LongestHint returns the longest hint that is waited for: MaxRetryAfter with its default
+// filled in, and the longest duration where there is no bound.
+func (p *Policy) LongestHint() time.Duration {
 	switch {
 	case p.MaxRetryAfter == 0:
 		return 24 * time.Hour
@@ -145,17 +145,4 @@ func (p *Policy) longestHint() time.Duration {
 // bare reports whether a first attempt needs nothing but to be made.
 func (p *Policy) bare() bool {
 	return p.Gate == nil && p.Elapsed == 0 && p.AttemptTimeout == 0
-}
-
-// ended returns the cause of a context that is done. It looks at the channel and not at
-// Err, which is a data race in the contexts of the mock clock.
-func ended(ctx context.Context) error {
-	if ch := ctx.Done(); ch != nil {
-		select {
-		case <-ch:
-			return context.Cause(ctx)
-		default:
-		}
-	}
-	return nil
 }

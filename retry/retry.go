@@ -62,7 +62,7 @@ func do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error
 	if p == nil {
 		p = &defaults
 	}
-	if err := ended(ctx); err != nil {
+	if err := timing.Ended(ctx); err != nil {
 		var none T
 		return none, &Error{Reason: err}
 	}
@@ -149,10 +149,10 @@ func (c *call) enter() (gate.Pass, error) {
 	if err == nil {
 		return pass, nil
 	}
-	if cause := ended(c.ctx); cause != nil {
+	if cause := timing.Ended(c.ctx); cause != nil {
 		return pass, cause
 	}
-	if bounded && (ended(ctx) != nil || errors.Is(err, context.DeadlineExceeded)) {
+	if bounded && (timing.Ended(ctx) != nil || errors.Is(err, context.DeadlineExceeded)) {
 		return pass, ErrElapsed
 	}
 	return pass, err

@@ -18,7 +18,7 @@ type sleeper struct {
 // cause. A done context wins over an instant that has come.
 func (s *sleeper) until(ctx context.Context, clk *timing.Clock, at int64) error {
 	for {
-		if cause := ended(ctx); cause != nil {
+		if cause := timing.Ended(ctx); cause != nil {
 			if s.alarm != nil {
 				s.alarm.Stop()
 			}

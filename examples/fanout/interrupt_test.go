@@ -106,7 +106,7 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) (*os.File, *bufio.Reader) {
 	t.Helper()
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 120})
 	if err != nil {
-		t.Skipf("there is no terminal to be had: %v", err)
+		t.Skipf("a pseudo-terminal can't be had on this system: %v", err)
 	}
 	t.Cleanup(func() { tty.Close() })
 	return tty, bufio.NewReader(tty)

@@ -307,7 +307,7 @@ func TestOutput(t *testing.T) {
 	})
 	t.Run("no room", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
-			t.Skip("there is no /dev/full")
+			t.Skip("a full disk can be had on Linux only, as /dev/full")
 		}
 		o := play(t, t.Context(), url, "-n", "3", "-rate", "1/h", "-out", "/dev/full")
 		if o.status != failed || !strings.Contains(o.stderr, "fanout: writing the results: ") {

@@ -64,7 +64,7 @@ func newCall(t *Transport, req *http.Request) *call {
 		t:          t,
 		req:        req,
 		policy:     *p,
-		limits:     limits{p.AttemptTimeout, longestHold(p), p.OnRetry, p.Classify},
+		limits:     limits{p.AttemptTimeout, p.LongestHint(), p.OnRetry, p.Classify},
 		replayable: replayable(req),
 		idempotent: idempotent(req),
 		gate:       t.gate(req, p),

@@ -3,12 +3,10 @@ package retryhttp
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/timing"
-	"github.com/escapement-go/escapement/retry"
 )
 
 // holder is a gate that can be held.
@@ -84,15 +82,4 @@ func (c *call) hold(s shortage) {
 	if d = min(d, c.longestHold); d > 0 {
 		h.Hold(d)
 	}
-}
-
-// longestHold is how long the gate is held at most, as package retry has it for hints.
-func longestHold(p *retry.Policy) time.Duration {
-	switch {
-	case p.MaxRetryAfter == 0:
-		return 24 * time.Hour
-	case p.MaxRetryAfter < 0:
-		return math.MaxInt64
-	}
-	return p.MaxRetryAfter
 }

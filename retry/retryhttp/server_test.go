@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,7 +86,7 @@ func serve(t *testing.T, h2 bool, h http.HandlerFunc) (string, *books, *retryhtt
 		if n := c.bodies.Load(); n != 0 {
 			t.Errorf("%d bodies are open", n)
 		}
-		for begun := time.Now(); c.conns.Load() != 0; time.Sleep(time.Millisecond) {
+		for begun := time.Now(); c.conns.Load() != 0; runtime.Gosched() {
 			// Again and again: a stream of HTTP/2 is over a little later than its response.
 			(&http.Client{Transport: tr}).CloseIdleConnections()
 			if time.Since(begun) > 5*time.Second {
@@ -287,7 +288,9 @@ func TestCancelledAtRandom(t *testing.T) {
 			for range 4 {
 				_, _ = w.Write(make([]byte, 2000))
 				w.(http.Flusher).Flush()
-				time.Sleep(rand.N(200 * time.Microsecond))
+				for range rand.IntN(100) {
+					runtime.Gosched()
+				}
 			}
 		})
 		g := gate.NewConcurrency(5)
