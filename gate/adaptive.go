@@ -54,7 +54,9 @@ type AdaptiveOptions struct {
 // back by Recover, down to the one asked for: at once where the way is known to be free,
 // and slowly and ever more rarely where it was tried and failed. How, and from where that
 // is taken, is told in internal/adapt. The throttle's After, if there is one, holds everyone
-// for that long, from any generation.
+// for that long, from any generation. Where that is many intervals, each further throttle would
+// cost as many calls, so the gate takes what it has seen so far for the limit, and then
+// tries a little more only after 16 times as long.
 //
 // Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make an
 // Adaptive with [NewAdaptive]; the zero value does not work.
@@ -235,7 +237,7 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 		return
 	}
 	m.n.change(func(now int64) {
-		if m.step.Throttle(mark, now) {
+		if m.step.Throttle(mark, now, int64(t.After)) {
 			g.repace(now)
 			m.state.Spend(now, timing.Later(m.last, time.Duration(m.step.Interval())))
 		}

@@ -28,6 +28,7 @@
 //     retry mode of the AWS SDKs) remembers the rate of the last loss in the same way and
 //     returns to it quickly; as here the known interval is not the one that failed, the way
 //     back need not slow down.
+//
 //   - Probes. The interval stays until some entries have succeeded at it. Then a few entries
 //     are sent at a shorter one, and the known one returns at once, before the first answer is
 //     back. Had one of them been throttled, it would be a throttle of a generation that has
@@ -38,19 +39,29 @@
 //     counts like any other. If all comes back well, the probe's interval is the known one,
 //     and the next probe follows at once, in a longer stride: the convex part of CUBIC's
 //     curve. So a limit that has doubled is found in a few round trips.
+//
 //   - Rarely. A probe that fails makes the next one smaller, down to a third of a Recover,
 //     and then large again; the wait between two doubles from 24 to 96 successes.
+//
 //   - Long enough. A far side that saves tokens up lets any probe pass that spends fewer than
 //     it has saved. A probe is long enough to spend a number of tokens, its room, which is
 //     learned: it doubles when a known interval fails that a probe had found, and shrinks
 //     towards twice what had been spent when an entry of a probe was refused.
+//
 //   - When the known interval fails, the far side has changed, or noise was taken for a
 //     limit. It is lengthened by a third of a Recover, and by twice that whenever it fails
 //     again soon. Where the round trip is long, the entries that were under way at that moment
 //     say much more: the share of them that came back well is the share of their rate that the
 //     far side takes.
+//
 //   - Forgotten. When the backed off interval fails, too, before anything came back well,
 //     nothing is known any more, and the rule as it was found is back.
+//
+//   - When a refusal is dear, because the far side says how long to keep away (Retry-After) and
+//     that is many intervals, all of it is done more carefully. A probe stays at its interval until
+//     that has gone well for two such spans, and the rest after one that failed is as long as 16 of
+//     them. How many entries the far side took since the last hold is what it takes in a
+//     span, where it counts by windows. See dear.go.
 //
 // Nothing of this needs to know the latency: it is all counted in entries, and as a success
 // must be fresh, the steps keep to round trips by themselves.
@@ -111,6 +122,7 @@ type State struct {
 	interval int64
 	streak   int // generations throttled since the last success
 	gaveUp   bool
+	dear
 
 	change     uint32 // counts the changes of the interval
 	generation uint32 // the change that began the generation
@@ -140,7 +152,6 @@ type State struct {
 	first     uint32 // the probe's first entry
 	length    uint32 // entries of the probe
 	passed    uint32 // … that came back well
-	began     int64  // instant at which the probe began
 	idle      bool   // the probe's entries came too slowly to prove anything
 }
 
@@ -179,6 +190,7 @@ func (s *State) GaveUp() bool { return s.gaveUp }
 // leaves the interval as it is.
 func (s *State) Grant(now int64) (mark uint64) {
 	s.grants++
+	s.ripen(now)
 	if s.phase == probing && s.grants-s.first+1 == s.length {
 		// Whoever did not go as fast as allowed has not shown that it is allowed (RFC 7661).
 		s.idle = now-s.began > s.known+2*int64(s.length)*s.trial
@@ -195,7 +207,7 @@ func (s *State) Success(mark uint64, now int64) (changed bool) {
 		s.passed++
 	}
 	if !s.current(change) {
-		if s.samples(change) {
+		if s.samples(change, number) {
 			s.well++
 		}
 		return false
@@ -203,30 +215,38 @@ func (s *State) Success(mark uint64, now int64) (changed bool) {
 	s.streak = 0
 	fresh := change == s.change
 	switch {
+	case s.phase == probing && s.span > 0:
+		return fresh && s.isRipe(number) && s.proven(now)
 	case s.phase == probing:
 		return s.endProbe(fresh && number-s.first+1 >= s.length, now)
 	case !fresh:
 		return false
-	case s.phase == climbing:
-		return s.climb()
 	case s.phase == falling:
 		return s.land()
 	case s.phase == judging:
 		return s.judge(now)
+	case s.phase == climbing:
+		return s.climb()
+	case !s.isRipe(number):
+		return false
 	}
 	return s.hold(now)
 }
 
 // Throttle is called when the entry with that mark has come back throttled, and reports
-// whether it moved the interval.
-func (s *State) Throttle(mark uint64, now int64) (changed bool) {
+// whether it moved the interval. after is for how long the far side wants to be left alone, in
+// nanoseconds, or 0; whoever calls Throttle sees to it that nobody enters for so long.
+func (s *State) Throttle(mark uint64, now, after int64) (changed bool) {
 	change, number := uint32(mark>>32), uint32(mark)
+	after = max(0, min(after, math.MaxInt64/outlier))
+	s.keepQuiet(now, after)
 	if !s.current(change) {
 		switch {
 		case s.phase == judging && change == s.probe:
+			s.heed(after)
 			s.probeFailed(number)
 			s.settle()
-		case s.samples(change):
+		case s.samples(change, number):
 			s.ill++
 		}
 		return false
@@ -235,7 +255,13 @@ func (s *State) Throttle(mark uint64, now int64) (changed bool) {
 		s.gaveUp = true
 	}
 	s.fell, s.well, s.ill = s.generation, 0, 0
+	s.heed(after)
 	switch {
+	case s.span > 0 && s.phase == probing && change == s.probe:
+		s.missProbe()
+	case s.span > 0 && (s.known != 0 || s.grants-s.resumed >= trusted):
+		s.ill, s.failed = 1, number
+		s.miss(number, after)
 	case s.phase == climbing && s.steps == 0, s.phase == falling:
 		// Nothing has ever come back well on the way here, or not any more.
 		s.phase, s.known, s.before, s.proof, s.slips = climbing, 0, 0, 0, 0
@@ -260,8 +286,9 @@ func (s *State) current(change uint32) bool { return int32(change-s.generation) 
 
 // samples tells whether the entry granted after that change, which is not of this generation,
 // went at the known interval that has just failed.
-func (s *State) samples(change uint32) bool {
-	return s.phase == falling && change != s.probe && int32(change-s.fell) >= 0
+func (s *State) samples(change, number uint32) bool {
+	return s.phase == falling && change != s.probe && int32(change-s.fell) >= 0 &&
+		(s.span == 0 || number-s.failed <= sampling)
 }
 
 // set makes x the interval. If it grows, a generation ends.
@@ -269,6 +296,7 @@ func (s *State) set(x int64) (changed bool) {
 	was := s.interval
 	s.interval = x
 	s.change++
+	s.started, s.ripened = false, false
 	if x > was {
 		s.generation = s.change
 	}
@@ -331,13 +359,20 @@ func (s *State) land() (changed bool) {
 			share *= margin
 		}
 		told := s.clamp(float64(s.known) * share)
-		if s.reverted {
+		switch {
+		case s.span > 0:
+			x = s.landing(float64(told))
+		case s.reverted:
 			x = min(x, max(told, s.clamp(float64(s.known)*math.Pow(s.config.Recover, -strides[0]))))
-		} else {
+		default:
 			x = max(x, told)
 		}
 	}
-	if x = min(x, s.interval); x != s.known {
+	x = min(x, s.interval)
+	if s.span > 0 {
+		s.believe(x)
+	}
+	if x != s.known {
 		s.known, s.proof = x, 0
 	}
 	s.settle()
@@ -348,6 +383,9 @@ func (s *State) land() (changed bool) {
 func (s *State) settle() {
 	s.phase = holding
 	s.left = min(rest<<min(s.fails+s.wrong, 8), longRest)
+	if s.span > 0 {
+		s.left = max(s.left, s.patience())
+	}
 }
 
 // hold counts a success at the known interval.
@@ -359,7 +397,7 @@ func (s *State) hold(now int64) (changed bool) {
 		return false
 	}
 	s.slips = 0
-	if !s.startProbe(now) {
+	if !s.startProbe() {
 		s.settle()
 		return false
 	}
@@ -368,15 +406,18 @@ func (s *State) hold(now int64) (changed bool) {
 
 // startProbe goes to a shorter interval, if there is one. It is short enough for the room to
 // be spent in few entries, and never less than half of the known one.
-func (s *State) startProbe(now int64) bool {
+func (s *State) startProbe() bool {
 	known := float64(s.known)
 	x := min(math.Pow(s.config.Recover, strides[s.stride]), 1/(1+s.room/fewest))
+	if s.span > 0 {
+		x = s.reach()
+	}
 	s.trial = s.clamp(known * max(x, 0.5))
 	if s.trial >= s.known {
 		return false
 	}
 	s.phase = probing
-	s.first, s.passed, s.began, s.idle = s.grants+1, 0, now, false
+	s.first, s.passed, s.idle = s.grants+1, 0, false
 	s.length = uint32(math.Ceil(s.room/s.gain())) + 2
 	s.set(s.trial)
 	s.probe = s.change
@@ -416,7 +457,7 @@ func (s *State) adopt(now int64) (changed bool) {
 	s.before, s.known = s.known, s.trial
 	s.proof, s.fails = 0, 0
 	s.stride = min(s.stride+1, len(strides)-1)
-	if s.startProbe(now) {
+	if s.startProbe() {
 		return true
 	}
 	s.settle()
@@ -425,6 +466,7 @@ func (s *State) adopt(now int64) (changed bool) {
 
 // probeFailed learns from a probe whose entry of that number was the first to be throttled.
 func (s *State) probeFailed(number uint32) {
+	s.wall = s.trial
 	spent := float64(number-s.first) * s.gain()
 	switch {
 	case s.proof < seasoned:

@@ -39,7 +39,7 @@ func (l *line) success() {
 
 func (l *line) throttle() {
 	was := l.s.Interval()
-	if changed := l.s.Throttle(l.grant(), l.now); changed != (l.s.Interval() != was) {
+	if changed := l.s.Throttle(l.grant(), l.now, 0); changed != (l.s.Interval() != was) {
 		l.t.Errorf("at %d: changed is %v, but %d became %d", l.now, changed, was, l.s.Interval())
 	}
 }
@@ -111,7 +111,7 @@ func TestOneStepAGeneration(t *testing.T) {
 		marks = append(marks, s.Grant(i))
 	}
 	for i, mark := range marks[:9] {
-		if changed := s.Throttle(mark, 100); changed != (i == 0) || s.Interval() != second {
+		if changed := s.Throttle(mark, 100, 0); changed != (i == 0) || s.Interval() != second {
 			t.Errorf("throttle %d of the burst: %v, interval %d", i+1, changed, s.Interval())
 		}
 	}
@@ -129,7 +129,7 @@ func TestOneStepAGeneration(t *testing.T) {
 // that did. A throttle among them is of the generation all the same.
 func TestOneRecoveryARoundTrip(t *testing.T) {
 	s := adapt.New(defaults)
-	s.Throttle(s.Grant(0), 1)
+	s.Throttle(s.Grant(0), 1, 0)
 	a, b, c := s.Grant(2), s.Grant(3), s.Grant(4)
 	if !s.Success(a, 10) || s.Interval() != 900*ms {
 		t.Errorf("first success: interval %d, want 900 ms", s.Interval())
@@ -137,7 +137,7 @@ func TestOneRecoveryARoundTrip(t *testing.T) {
 	if s.Success(b, 11) || s.Interval() != 900*ms {
 		t.Errorf("second success of that round trip: interval %d, want 900 ms", s.Interval())
 	}
-	if !s.Throttle(c, 12) || s.Interval() != 1800*ms {
+	if !s.Throttle(c, 12, 0) || s.Interval() != 1800*ms {
 		t.Errorf("throttle of the generation: interval %d, want 1.8 s", s.Interval())
 	}
 }
@@ -174,7 +174,7 @@ func TestBounds(t *testing.T) {
 		for i := range int64(2000) {
 			mark := s.Grant(i)
 			if i%97 < 3 {
-				s.Throttle(mark, i)
+				s.Throttle(mark, i, 0)
 			} else {
 				s.Success(mark, i)
 			}
@@ -209,7 +209,7 @@ func TestGiveUp(t *testing.T) {
 		t.Error("still after Reset")
 	}
 	l.want(500*ms, "after Reset")
-	if l.s.Throttle(old, l.now) || l.s.Interval() != 500*ms {
+	if l.s.Throttle(old, l.now, 0) || l.s.Interval() != 500*ms {
 		t.Error("a pass from before Reset moved the interval")
 	}
 	l.throttle()
@@ -275,7 +275,7 @@ func TestProbe(t *testing.T) {
 		for i, mark := range probe {
 			if good || i < 100 {
 				l.s.Success(mark, l.now)
-			} else if l.s.Throttle(mark, l.now) {
+			} else if l.s.Throttle(mark, l.now, 0) {
 				t.Error("a throttle of the probe moved the interval")
 			}
 			l.want(known, "the probe's answers come in")
@@ -519,7 +519,7 @@ func TestNoAllocations(t *testing.T) {
 		now += s.Interval()
 		mark := s.Grant(now)
 		if now%31 == 0 {
-			s.Throttle(mark, now)
+			s.Throttle(mark, now, 0)
 		} else {
 			s.Success(mark, now)
 		}
@@ -555,7 +555,7 @@ func BenchmarkStep(b *testing.B) {
 		now += s.Interval()
 		mark := s.Grant(now)
 		if i%200 == 0 {
-			s.Throttle(mark, now)
+			s.Throttle(mark, now, 0)
 		} else {
 			s.Success(mark, now)
 		}

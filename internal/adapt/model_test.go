@@ -32,18 +32,23 @@ func TestContract(t *testing.T) {
 		throttles := rapid.IntRange(1, 40).Draw(t, "one in so many is throttled")
 		lag := rapid.IntRange(1, 60).Draw(t, "under way")
 
+		hint := func() int64 { return 0 }
+		if most := rapid.Int64Range(0, 500).Draw(t, "intervals that the far side wants to be left alone"); most > 0 {
+			hint = func() int64 { return rapid.Int64Range(0, most*c.Fastest).Draw(t, "hint") }
+		}
+
 		s := adapt.New(c)
 		var (
 			under               []pass
 			old                 []pass // of before Reset
-			now                 int64
+			now, held           int64
 			generation, changes int
 			streak              int
 			gaveUp              bool
 			longest             = c.Fastest // before the last time it became shorter
 		)
 		for range rapid.IntRange(1, 600).Draw(t, "calls") {
-			now += s.Interval()
+			now = max(now+s.Interval(), held)
 			under = append(under, pass{s.Grant(now), generation, changes})
 			if len(under) < lag {
 				continue
@@ -60,7 +65,9 @@ func TestContract(t *testing.T) {
 
 			var changed bool
 			if throttled {
-				changed = s.Throttle(p.mark, now)
+				after := hint()
+				changed = s.Throttle(p.mark, now, after)
+				held = max(held, now+after)
 			} else {
 				changed = s.Success(p.mark, now)
 			}
@@ -103,7 +110,7 @@ func TestContract(t *testing.T) {
 				t.Fatalf("gave up: %v, want %v after %d in a row", s.GaveUp(), gaveUp, streak)
 			}
 			for _, p := range old {
-				if s.Throttle(p.mark, now) || s.Success(p.mark, now) {
+				if s.Throttle(p.mark, now, 0) || s.Success(p.mark, now) {
 					t.Fatal("a pass from before Reset moved the interval")
 				}
 			}

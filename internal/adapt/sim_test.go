@@ -12,10 +12,9 @@ import (
 // place of the State, is the program examples/adaptive.
 
 const (
-	unit     = int64(1e6)  // the far side's first interval
-	phase    = 2000 * unit // how long each limit lasts
-	leftOut  = 200 * unit  // of the start
-	possible = 1800 + 1000 + 2000
+	unit    = int64(1e6)  // the far side's first interval
+	phase   = 2000 * unit // how long each limit lasts
+	leftOut = 200 * unit  // of the start
 )
 
 // pacer is what decides how long after an entry the next one may go.
@@ -23,7 +22,7 @@ type pacer interface {
 	Interval() int64
 	Grant(now int64) uint64
 	Success(mark uint64, now int64) bool
-	Throttle(mark uint64, now int64) bool
+	Throttle(mark uint64, now, after int64) bool
 }
 
 // cell is one line of the table.
@@ -34,12 +33,35 @@ type cell struct {
 	jitter  float64 // each way takes half the latency, times 1 ± that
 	seed    uint64
 	later   int64 // the phases come so much later
+	far     far   // a token bucket or a window
+	hint    hint  // what a refusal tells
+	stays   bool  // the limit does
 }
 
-// outcome is how the far side answered, from the time on that counts.
-type outcome struct{ well, throttled int }
+// far is the kind of the far side. A window is as many units long as it lets entries through.
+type far int
 
-func (o outcome) goodput() float64 { return 100 * float64(o.well) / possible }
+const (
+	bucket far = iota
+	sliding
+	fixed
+)
+
+const window = 100
+
+// hint is what the far side tells with a refusal of how long it will take.
+type hint int
+
+const (
+	nothing hint = iota
+	exact
+	rounded // up to whole windows, as seconds are
+)
+
+// outcome is how the far side answered, from the time on that counts.
+type outcome struct{ well, throttled, possible int }
+
+func (o outcome) goodput() float64 { return 100 * float64(o.well) / float64(o.possible) }
 func (o outcome) share() float64   { return 100 * float64(o.throttled) / float64(o.well+o.throttled) }
 
 // adaptive returns the State under test.
@@ -48,9 +70,27 @@ func (c cell) adaptive() pacer {
 	return &s
 }
 
+// length is how long the limits last altogether.
+func (c cell) length() int64 {
+	if c.stays {
+		return 4 * phase
+	}
+	return 3 * phase
+}
+
+// possible is how many entries the far side lets through in the time that counts.
+func (c cell) possible() int {
+	if c.stays {
+		return int((4*phase - leftOut) / unit)
+	}
+	return int((phase-leftOut)/unit + phase/(2*unit) + phase/unit)
+}
+
 // limit returns the far side's interval at that instant, and when it changes.
 func (c cell) limit(at int64) (interval, until int64) {
 	switch at -= c.later; {
+	case c.stays:
+		return unit, 1 << 62
 	case at < phase:
 		return unit, c.later + phase
 	case at < 2*phase:
@@ -65,6 +105,7 @@ type event struct {
 	mark      uint64
 	back      bool
 	well      bool
+	after     int64
 }
 
 type events []event
@@ -88,12 +129,13 @@ func (c cell) run(p pacer) (o outcome) {
 		rng     = rand.New(rand.NewPCG(c.seed, 0))
 		queue   events
 		order   int64
-		tokens  = float64(c.burst)
-		filled  int64 // the instant that tokens stand for
+		far     = newFarSide(c)
 		now     int64
 		granted = -p.Interval()
-		end     = c.later + 3*phase
+		held    int64
+		end     = c.later + c.length()
 	)
+	o.possible = c.possible()
 	way := func() int64 {
 		return int64(c.latency / 2 * float64(unit) * (1 + c.jitter*(2*rng.Float64()-1)))
 	}
@@ -102,22 +144,8 @@ func (c cell) run(p pacer) (o outcome) {
 		e.order = order
 		heap.Push(&queue, e)
 	}
-	take := func() bool {
-		for filled < now {
-			interval, until := c.limit(filled)
-			until = min(until, now)
-			tokens = min(tokens+float64(until-filled)/float64(interval), float64(c.burst))
-			filled = until
-		}
-		// What floats lose is no reason to refuse.
-		if tokens < 1-1e-9 {
-			return false
-		}
-		tokens--
-		return true
-	}
 	for {
-		due := max(granted+p.Interval(), now)
+		due := max(granted+p.Interval(), held, now)
 		if len(queue) == 0 || queue[0].at > due {
 			if due >= end {
 				return o
@@ -130,7 +158,7 @@ func (c cell) run(p pacer) (o outcome) {
 		now = e.at
 		switch {
 		case !e.back:
-			e.well = take()
+			e.well, e.after = far.take(now)
 			if now >= c.later+leftOut && now < end {
 				if e.well {
 					o.well++
@@ -143,7 +171,8 @@ func (c cell) run(p pacer) (o outcome) {
 		case e.well:
 			p.Success(e.mark, now)
 		default:
-			p.Throttle(e.mark, now)
+			p.Throttle(e.mark, now, e.after)
+			held = max(held, now+e.after)
 		}
 	}
 }
@@ -163,7 +192,7 @@ func (f *founding) Success(mark uint64, _ int64) bool {
 	}
 	return true
 }
-func (f *founding) Throttle(mark uint64, _ int64) bool {
+func (f *founding) Throttle(mark uint64, _, _ int64) bool {
 	if mark == f.generation {
 		f.interval *= 2
 		f.generation++
@@ -198,7 +227,7 @@ func (s *steady) Success(mark uint64, _ int64) bool {
 	}
 	return true
 }
-func (s *steady) Throttle(mark uint64, _ int64) bool {
+func (s *steady) Throttle(mark uint64, _, _ int64) bool {
 	if mark == s.generation {
 		s.doubled = true
 		s.generation++

@@ -51,7 +51,7 @@ func cells() (all []cell) {
 			for _, latency := range latencies {
 				for _, told := range tolds {
 					for k := range 3 {
-						all = append(all, cell{latency, burst, told, jitter, uint64(k + 1), int64(k) * 53 * unit})
+						all = append(all, cell{latency: latency, burst: burst, told: told, jitter: jitter, seed: uint64(k + 1), later: int64(k) * 53 * unit})
 					}
 				}
 			}
