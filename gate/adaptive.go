@@ -224,9 +224,8 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 	if err == nil {
 		// Most successes change nothing: those who wait need not be looked at.
 		d := m.n.lock()
-		now := m.n.lane.read(d)
-		if m.step.Success(mark, now) {
-			g.repace(now)
+		if m.step.Success(mark) {
+			g.repace(m.n.lane.read(d))
 			d.mark(g.n.self)
 		}
 		d.unlock()
@@ -237,7 +236,7 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 		return
 	}
 	m.n.change(func(now int64) {
-		if m.step.Throttle(mark, now, int64(t.After)) {
+		if m.step.Throttle(mark, int64(t.After)) {
 			g.repace(now)
 			m.state.Spend(now, timing.Later(m.last, time.Duration(m.step.Interval())))
 		}

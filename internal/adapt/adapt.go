@@ -201,7 +201,7 @@ func (s *State) Grant(now int64) (mark uint64) {
 // Success is called when the entry with that mark has come back well, and reports whether it
 // moved the interval. An entry that has failed for a reason of its own says nothing of the
 // pace: call neither Success nor Throttle.
-func (s *State) Success(mark uint64, now int64) (changed bool) {
+func (s *State) Success(mark uint64) (changed bool) {
 	change, number := uint32(mark>>32), uint32(mark)
 	if change == s.probe {
 		s.passed++
@@ -216,30 +216,30 @@ func (s *State) Success(mark uint64, now int64) (changed bool) {
 	fresh := change == s.change
 	switch {
 	case s.phase == probing && s.span > 0:
-		return fresh && s.isRipe(number) && s.proven(now)
+		return fresh && s.isRipe(number) && s.proven()
 	case s.phase == probing:
-		return s.endProbe(fresh && number-s.first+1 >= s.length, now)
+		return s.endProbe(fresh && number-s.first+1 >= s.length)
 	case !fresh:
 		return false
 	case s.phase == falling:
 		return s.land()
 	case s.phase == judging:
-		return s.judge(now)
+		return s.judge()
 	case s.phase == climbing:
 		return s.climb()
 	case !s.isRipe(number):
 		return false
 	}
-	return s.hold(now)
+	return s.hold()
 }
 
 // Throttle is called when the entry with that mark has come back throttled, and reports
 // whether it moved the interval. after is for how long the far side wants to be left alone, in
 // nanoseconds, or 0; whoever calls Throttle sees to it that nobody enters for so long.
-func (s *State) Throttle(mark uint64, now, after int64) (changed bool) {
+func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 	change, number := uint32(mark>>32), uint32(mark)
 	after = max(0, min(after, math.MaxInt64/outlier))
-	s.keepQuiet(now, after)
+	s.held = s.held || after > 0
 	if !s.current(change) {
 		switch {
 		case s.phase == judging && change == s.probe:
@@ -389,7 +389,7 @@ func (s *State) settle() {
 }
 
 // hold counts a success at the known interval.
-func (s *State) hold(now int64) (changed bool) {
+func (s *State) hold() (changed bool) {
 	if s.proof++; s.proof >= sound && s.before != 0 {
 		s.before, s.wrong = 0, 0
 	}
@@ -431,12 +431,12 @@ func (s *State) gain() float64 { return float64(s.known)/float64(s.trial) - 1 }
 // endProbe ends the probe when all its entries are granted. If complete, the last of them has
 // come back well; if not, the answers are awaited at the known interval. It is ended by a
 // success and not by a grant, because only a pass moves the interval.
-func (s *State) endProbe(complete bool, now int64) (changed bool) {
+func (s *State) endProbe(complete bool) (changed bool) {
 	if s.grants-s.first+1 < s.length {
 		return false
 	}
 	if complete && !s.idle {
-		return s.adopt(now)
+		return s.adopt()
 	}
 	s.phase = judging
 	return s.set(s.known)
@@ -444,16 +444,16 @@ func (s *State) endProbe(complete bool, now int64) (changed bool) {
 
 // judge ends the wait for the probe's answers: an entry that was granted after it is back, and
 // no throttle of the probe's came before.
-func (s *State) judge(now int64) (changed bool) {
+func (s *State) judge() (changed bool) {
 	if s.idle || s.passed < (s.length+1)/2 {
 		s.settle()
 		return false
 	}
-	return s.adopt(now)
+	return s.adopt()
 }
 
 // adopt makes the probe's interval the known one, and goes on with the next probe.
-func (s *State) adopt(now int64) (changed bool) {
+func (s *State) adopt() (changed bool) {
 	s.before, s.known = s.known, s.trial
 	s.proof, s.fails = 0, 0
 	s.stride = min(s.stride+1, len(strides)-1)

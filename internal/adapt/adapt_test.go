@@ -32,14 +32,14 @@ func (l *line) grant() uint64 {
 
 func (l *line) success() {
 	was := l.s.Interval()
-	if changed := l.s.Success(l.grant(), l.now); changed != (l.s.Interval() != was) {
+	if changed := l.s.Success(l.grant()); changed != (l.s.Interval() != was) {
 		l.t.Errorf("at %d: changed is %v, but %d became %d", l.now, changed, was, l.s.Interval())
 	}
 }
 
 func (l *line) throttle() {
 	was := l.s.Interval()
-	if changed := l.s.Throttle(l.grant(), l.now, 0); changed != (l.s.Interval() != was) {
+	if changed := l.s.Throttle(l.grant(), 0); changed != (l.s.Interval() != was) {
 		l.t.Errorf("at %d: changed is %v, but %d became %d", l.now, changed, was, l.s.Interval())
 	}
 }
@@ -111,12 +111,12 @@ func TestOneStepAGeneration(t *testing.T) {
 		marks = append(marks, s.Grant(i))
 	}
 	for i, mark := range marks[:9] {
-		if changed := s.Throttle(mark, 100, 0); changed != (i == 0) || s.Interval() != second {
+		if changed := s.Throttle(mark, 0); changed != (i == 0) || s.Interval() != second {
 			t.Errorf("throttle %d of the burst: %v, interval %d", i+1, changed, s.Interval())
 		}
 	}
 	for _, mark := range marks[9:] {
-		if s.Success(mark, 200) || s.Interval() != second {
+		if s.Success(mark) || s.Interval() != second {
 			t.Errorf("a success of the burst before: interval %d", s.Interval())
 		}
 	}
@@ -129,15 +129,15 @@ func TestOneStepAGeneration(t *testing.T) {
 // that did. A throttle among them is of the generation all the same.
 func TestOneRecoveryARoundTrip(t *testing.T) {
 	s := adapt.New(defaults)
-	s.Throttle(s.Grant(0), 1, 0)
+	s.Throttle(s.Grant(0), 0)
 	a, b, c := s.Grant(2), s.Grant(3), s.Grant(4)
-	if !s.Success(a, 10) || s.Interval() != 900*ms {
+	if !s.Success(a) || s.Interval() != 900*ms {
 		t.Errorf("first success: interval %d, want 900 ms", s.Interval())
 	}
-	if s.Success(b, 11) || s.Interval() != 900*ms {
+	if s.Success(b) || s.Interval() != 900*ms {
 		t.Errorf("second success of that round trip: interval %d, want 900 ms", s.Interval())
 	}
-	if !s.Throttle(c, 12, 0) || s.Interval() != 1800*ms {
+	if !s.Throttle(c, 0) || s.Interval() != 1800*ms {
 		t.Errorf("throttle of the generation: interval %d, want 1.8 s", s.Interval())
 	}
 }
@@ -157,7 +157,7 @@ func TestBounds(t *testing.T) {
 	// At the slowest interval a throttle starts a generation as anywhere else.
 	mark := l.s.Grant(l.now)
 	l.throttle()
-	if l.s.Success(mark, l.now) {
+	if l.s.Success(mark) {
 		t.Error("a pass from before the throttle moved the interval")
 	}
 
@@ -174,9 +174,9 @@ func TestBounds(t *testing.T) {
 		for i := range int64(2000) {
 			mark := s.Grant(i)
 			if i%97 < 3 {
-				s.Throttle(mark, i, 0)
+				s.Throttle(mark, 0)
 			} else {
-				s.Success(mark, i)
+				s.Success(mark)
 			}
 			if x := s.Interval(); x < fastest || x > slowest {
 				t.Fatalf("%+v: interval %d", c, x)
@@ -209,7 +209,7 @@ func TestGiveUp(t *testing.T) {
 		t.Error("still after Reset")
 	}
 	l.want(500*ms, "after Reset")
-	if l.s.Throttle(old, l.now, 0) || l.s.Interval() != 500*ms {
+	if l.s.Throttle(old, 0) || l.s.Interval() != 500*ms {
 		t.Error("a pass from before Reset moved the interval")
 	}
 	l.throttle()
@@ -269,18 +269,18 @@ func TestProbe(t *testing.T) {
 			probe = append(probe, l.s.Grant(l.now))
 		}
 		// A pass of the generation has to come back to end the probe.
-		l.s.Success(before, l.now)
+		l.s.Success(before)
 		l.want(known, "all of the probe is granted")
 		after := l.s.Grant(l.now)
 		for i, mark := range probe {
 			if good || i < 100 {
-				l.s.Success(mark, l.now)
-			} else if l.s.Throttle(mark, l.now, 0) {
+				l.s.Success(mark)
+			} else if l.s.Throttle(mark, 0) {
 				t.Error("a throttle of the probe moved the interval")
 			}
 			l.want(known, "the probe's answers come in")
 		}
-		l.s.Success(after, l.now)
+		l.s.Success(after)
 		if good && l.s.Interval() >= known {
 			t.Error("the probe went well, but the interval is as before")
 		}
@@ -321,7 +321,7 @@ func TestUnansweredProbeProvesNothing(t *testing.T) {
 	for range 200 {
 		l.grant()
 	}
-	l.s.Success(before, l.now)
+	l.s.Success(before)
 	l.want(known, "all of the probe is granted")
 	l.success()
 	l.want(known, "an entry from after the probe is back, and none of it")
@@ -519,9 +519,9 @@ func TestNoAllocations(t *testing.T) {
 		now += s.Interval()
 		mark := s.Grant(now)
 		if now%31 == 0 {
-			s.Throttle(mark, now, 0)
+			s.Throttle(mark, 0)
 		} else {
-			s.Success(mark, now)
+			s.Success(mark)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -555,9 +555,9 @@ func BenchmarkStep(b *testing.B) {
 		now += s.Interval()
 		mark := s.Grant(now)
 		if i%200 == 0 {
-			s.Throttle(mark, now, 0)
+			s.Throttle(mark, 0)
 		} else {
-			s.Success(mark, now)
+			s.Success(mark)
 		}
 	}
 }

@@ -27,8 +27,8 @@ const (
 // dear is what a State knows of holds.
 type dear struct {
 	span    int64  // nanoseconds that a refused one is kept away; 0: refusals are cheap
-	quiet   int64  // until that instant nobody enters; 0: long past
-	resumed uint32 // the first entry after it
+	held    bool   // nobody has entered since a refusal that named a span
+	resumed uint32 // the first entry after the last one that did
 	began   int64  // instant of the first entry at this interval, after the last hold
 	started bool   // there was one
 	ripe    uint32 // the first entry that came so much later that it proves the interval
@@ -47,20 +47,13 @@ func (s *State) heed(after int64) {
 	}
 }
 
-// keepQuiet notes that nobody enters for a while.
-func (s *State) keepQuiet(now, after int64) {
-	if after > 0 {
-		s.quiet = max(s.quiet, now+min(after, math.MaxInt64-now))
-	}
-}
-
 // ripen notes how old the present interval is, when an entry is let go at now.
 func (s *State) ripen(now int64) {
 	if !s.started {
 		s.started, s.began = true, now
 	}
-	if s.quiet != 0 && now >= s.quiet {
-		s.quiet, s.resumed, s.began, s.ripened = 0, s.grants, now, false
+	if s.held {
+		s.held, s.resumed, s.began, s.ripened = false, s.grants, now, false
 	}
 	if !s.ripened && float64(now-s.began) >= spans*float64(s.span) {
 		s.ripened, s.ripe = true, s.grants
@@ -153,7 +146,7 @@ func (s *State) reach() float64 {
 }
 
 // proven ends a probe whose interval has gone well for long: it is the known one.
-func (s *State) proven(now int64) (changed bool) {
+func (s *State) proven() (changed bool) {
 	// Whoever did not go as fast as allowed has not shown that it is allowed (RFC 7661).
 	if float64(s.ripe-s.first)*float64(s.trial) < spans*float64(s.span)/2 {
 		s.settle()

@@ -77,7 +77,7 @@ func TestHints(t *testing.T) {
 // deaf is a pacer that keeps away for as long as it is told, and does not learn from it.
 type deaf struct{ pacer }
 
-func (d deaf) Throttle(mark uint64, now, _ int64) bool { return d.pacer.Throttle(mark, now, 0) }
+func (d deaf) Throttle(mark uint64, _ int64) bool { return d.pacer.Throttle(mark, 0) }
 
 // That a refusal is dear must be known: if those did as well to whom all are alike, the difference
 // could go.
@@ -100,7 +100,7 @@ func TestCountOfAWindow(t *testing.T) {
 	for range 60 {
 		l.success()
 	}
-	l.s.Throttle(l.grant(), l.now, second)
+	l.s.Throttle(l.grant(), second)
 	l.want(20*ms, "throttled")
 	l.now += second
 	l.success()
@@ -119,7 +119,7 @@ func TestHintForgotten(t *testing.T) {
 	for range 60 {
 		l.success()
 	}
-	l.s.Throttle(l.grant(), l.now, second)
+	l.s.Throttle(l.grant(), second)
 	l.now += second
 	l.success()
 	known := l.s.Interval()
@@ -151,9 +151,9 @@ func TestAbsurdHints(t *testing.T) {
 			for i := range 300 {
 				mark := l.grant()
 				if i%50 == 30 {
-					l.s.Throttle(mark, l.now, after)
+					l.s.Throttle(mark, after)
 				} else {
-					l.s.Success(mark, l.now)
+					l.s.Success(mark)
 				}
 				if x := l.s.Interval(); x < c.Fastest || x > c.Slowest {
 					t.Fatalf("interval %d", x)
@@ -172,7 +172,7 @@ func TestDearProbes(t *testing.T) {
 	for range 60 {
 		l.success()
 	}
-	l.s.Throttle(l.grant(), l.now, second)
+	l.s.Throttle(l.grant(), second)
 	l.now += second
 	l.success()
 	known := l.s.Interval()
@@ -192,7 +192,7 @@ func TestDearProbes(t *testing.T) {
 		l.success()
 		l.want(trial, "the probe")
 	}
-	l.s.Throttle(l.grant(), l.now, second)
+	l.s.Throttle(l.grant(), second)
 	l.now += second
 	l.success()
 	l.want(known, "the probe failed")
@@ -216,7 +216,7 @@ func TestIdleDearProbeProvesNothing(t *testing.T) {
 	for range 60 {
 		l.success()
 	}
-	l.s.Throttle(l.grant(), l.now, second)
+	l.s.Throttle(l.grant(), second)
 	l.now += second
 	l.success()
 	known := l.s.Interval()

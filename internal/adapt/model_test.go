@@ -66,10 +66,10 @@ func TestContract(t *testing.T) {
 			var changed bool
 			if throttled {
 				after := hint()
-				changed = s.Throttle(p.mark, now, after)
+				changed = s.Throttle(p.mark, after)
 				held = max(held, now+after)
 			} else {
-				changed = s.Success(p.mark, now)
+				changed = s.Success(p.mark)
 			}
 			is := s.Interval()
 			switch {
@@ -110,7 +110,7 @@ func TestContract(t *testing.T) {
 				t.Fatalf("gave up: %v, want %v after %d in a row", s.GaveUp(), gaveUp, streak)
 			}
 			for _, p := range old {
-				if s.Throttle(p.mark, now, 0) || s.Success(p.mark, now) {
+				if s.Throttle(p.mark, 0) || s.Success(p.mark) {
 					t.Fatal("a pass from before Reset moved the interval")
 				}
 			}

@@ -21,8 +21,8 @@ const (
 type pacer interface {
 	Interval() int64
 	Grant(now int64) uint64
-	Success(mark uint64, now int64) bool
-	Throttle(mark uint64, now, after int64) bool
+	Success(mark uint64) bool
+	Throttle(mark uint64, after int64) bool
 }
 
 // cell is one line of the table.
@@ -169,9 +169,9 @@ func (c cell) run(p pacer) (o outcome) {
 			e.at, e.back = now+way(), true
 			send(e)
 		case e.well:
-			p.Success(e.mark, now)
+			p.Success(e.mark)
 		default:
-			p.Throttle(e.mark, now, e.after)
+			p.Throttle(e.mark, e.after)
 			held = max(held, now+e.after)
 		}
 	}
@@ -186,13 +186,13 @@ type founding struct {
 
 func (f *founding) Interval() int64    { return f.interval }
 func (f *founding) Grant(int64) uint64 { return f.generation }
-func (f *founding) Success(mark uint64, _ int64) bool {
+func (f *founding) Success(mark uint64) bool {
 	if mark == f.generation {
 		f.interval = max(f.interval*9/10, f.fastest)
 	}
 	return true
 }
-func (f *founding) Throttle(mark uint64, _, _ int64) bool {
+func (f *founding) Throttle(mark uint64, _ int64) bool {
 	if mark == f.generation {
 		f.interval *= 2
 		f.generation++
@@ -220,14 +220,14 @@ func (s *steady) Interval() int64 {
 	return x
 }
 func (s *steady) Grant(now int64) uint64 { s.now = now; return s.generation }
-func (s *steady) Success(mark uint64, _ int64) bool {
+func (s *steady) Success(mark uint64) bool {
 	if mark == s.generation && s.doubled {
 		s.doubled = false
 		s.generation++
 	}
 	return true
 }
-func (s *steady) Throttle(mark uint64, _, _ int64) bool {
+func (s *steady) Throttle(mark uint64, _ int64) bool {
 	if mark == s.generation {
 		s.doubled = true
 		s.generation++
