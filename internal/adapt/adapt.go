@@ -256,11 +256,12 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 	}
 	s.fell, s.well, s.ill = s.generation, 0, 0
 	s.heed(after)
+	s.failed = number
 	switch {
 	case s.span > 0 && s.phase == probing && change == s.probe:
 		s.missProbe()
 	case s.span > 0 && (s.known != 0 || s.grants-s.resumed >= trusted):
-		s.ill, s.failed = 1, number
+		s.ill = 1
 		s.miss(number, after)
 	case s.phase == climbing && s.steps == 0, s.phase == falling:
 		// Nothing has ever come back well on the way here, or not any more.
@@ -466,7 +467,6 @@ func (s *State) adopt() (changed bool) {
 
 // probeFailed learns from a probe whose entry of that number was the first to be throttled.
 func (s *State) probeFailed(number uint32) {
-	s.wall = s.trial
 	spent := float64(number-s.first) * s.gain()
 	switch {
 	case s.proof < seasoned:

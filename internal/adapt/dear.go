@@ -114,7 +114,6 @@ func (s *State) missProbe() {
 	s.wall, s.counted, s.stride = s.trial, 0, 0
 	s.fails++
 	s.fall(s.known)
-	s.sampled = false
 }
 
 // gap is how much longer the known interval is than the one that failed; 0: none is known.

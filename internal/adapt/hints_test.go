@@ -229,3 +229,67 @@ func TestIdleDearProbeProvesNothing(t *testing.T) {
 	}
 	l.want(known, "after a probe that was none")
 }
+
+// Entries from before a probe that come back after it failed say nothing of what is known.
+func TestDearProbeLeavesTheKnownAlone(t *testing.T) {
+	c := defaults
+	c.Fastest, c.GiveUp = 10*ms, 0
+	l := newLine(t, c)
+	for range 60 {
+		l.success()
+	}
+	l.s.Throttle(l.grant(), second)
+	l.now += second
+	l.success()
+	known := l.s.Interval()
+	var under []uint64
+	for l.s.Interval() == known {
+		for range 20 {
+			under = append(under, l.grant())
+		}
+		for len(under) > 20 && l.s.Interval() == known {
+			l.s.Success(under[0])
+			under = under[1:]
+		}
+	}
+	l.s.Throttle(l.grant(), second)
+	for _, mark := range under {
+		l.s.Success(mark)
+	}
+	l.now += second
+	l.success()
+	l.want(known, "the probe failed at once")
+}
+
+// The first refusal that names a long time makes the next ones dear, also when it is a probe's that
+// was over by then.
+func TestDearSinceAProbe(t *testing.T) {
+	l := newLine(t, defaults)
+	found(l)
+	l.success()
+	known := l.s.Interval()
+	for l.s.Interval() == known {
+		l.success()
+	}
+	before := l.s.Grant(l.now)
+	var probe []uint64
+	for range 200 {
+		probe = append(probe, l.grant())
+	}
+	l.s.Success(before)
+	l.want(known, "all of the probe is granted")
+	for _, mark := range probe {
+		l.s.Throttle(mark, 60*second)
+	}
+	l.now += 60 * second
+	rest := 0
+	for ; l.s.Interval() == known; rest++ {
+		if rest > 1e6 {
+			t.Fatal("no probe")
+		}
+		l.success()
+	}
+	if most := 2 * 96; rest < most {
+		t.Errorf("%d successes until the next probe", rest)
+	}
+}
