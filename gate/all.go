@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/escapement-go/escapement/internal/timing"
 )
@@ -25,9 +26,22 @@ import (
 // entered after them, one after the other in the order given, and all are left again if
 // that fails: it can't be asked at the same instant.
 //
+// What All returns can be held like a [Rate], although its type does not say so: it has a
+// method Hold(time.Duration), to be found by a type assertion. It keeps those out who come
+// through this composite, also as a member of another one, and nobody else: who waits for
+// the hold to end is in nobody's way at a member that is shared. Afterwards it is, for
+// them, as if every member had been held: a Rate or Adaptive has one token for them, and the
+// next come at its pace, also where others have left its bucket full, so that nobody bursts;
+// a Window and a Concurrency admit as many as they have room for. Who waits for a gate
+// outside when a hold begins, goes to the end of the queue when that lets it in; a hold has
+// no say in how many it lets in afterwards. A hold is never shortened, and a d that is not
+// positive does nothing. [Stats] tells for how long the composite or one of its members is
+// held.
+//
 // A gate that is named twice, or that is in a composite and named too, counts once. All
-// of nothing admits everyone. All panics on a nil gate, and on gates whose clocks differ.
-// Gates that share a composite share a lock from then on.
+// of nothing admits everyone, and All of one gate is that gate, with its own Hold or none.
+// All panics on a nil gate, and on gates whose clocks differ. Gates that share a composite
+// share a lock from then on.
 func All(gates ...Gate) Gate {
 	a := &all{}
 	for i, g := range gates {
@@ -36,12 +50,11 @@ func All(gates ...Gate) Gate {
 		}
 		switch g := g.(type) {
 		case *all:
-			for i := range g.lane.places {
-				a.join(g.lane.places[i].m)
-			}
+			a.inside = union(a.inside, g.inside)
+			a.latches = union(a.latches, g.latches)
 			a.outside = append(a.outside, g.outside...)
 		case interface{ member() member }:
-			a.join(g.member())
+			a.inside = union(a.inside, []member{g.member()})
 		default:
 			a.outside = append(a.outside, g)
 		}
@@ -49,21 +62,15 @@ func All(gates ...Gate) Gate {
 	if len(gates) == 1 {
 		return gates[0]
 	}
-	a.lane.init(a.inside...)
-	for _, m := range a.inside {
-		n := m.node()
-		if n.clk != nil && !n.clk.Same(a.lane.clk) {
-			panic("gate: All: the gates must share one clock, got two")
-		}
-		merge(a.inside[0].node(), n)
-	}
+	a.init()
 	return a
 }
 
-// all is a composite. Its lane is the queue of its entries.
+// all is a composite.
 type all struct {
-	lane    lane
+	latch   latch // its lane is the queue of the entries
 	inside  []member
+	latches []*latch // its own, and those of the composites that are members
 	outside []Gate
 	joints  sync.Pool
 
@@ -71,10 +78,44 @@ type all struct {
 	through, at atomic.Int64
 }
 
-func (a *all) join(m member) {
-	if !slices.Contains(a.inside, m) {
-		a.inside = append(a.inside, m)
+// init makes one of the members.
+func (a *all) init() {
+	l := &a.latch
+	l.n.init(l, nil)
+	a.latches = append(a.latches, l)
+	for _, m := range a.inside {
+		merge(l.node(), m.node())
 	}
+	for _, m := range a.latches {
+		merge(l.node(), m.node())
+	}
+	d := l.n.lock()
+	defer d.mu.Unlock()
+	l.n.lane.init(a.inside, a.latches...)
+	if !l.n.lane.timed() {
+		return
+	}
+	clk := l.n.lane.clk
+	for i := range l.n.lane.places {
+		if n := l.n.lane.places[i].m.node(); n.clk != nil && !n.clk.Same(clk) {
+			panic("gate: All: the gates must share one clock, got two")
+		}
+	}
+	for _, m := range a.latches {
+		m.wind(clk)
+	}
+}
+
+func (a *all) lane() *lane { return &a.latch.n.lane }
+
+// union appends to s what it does not have yet.
+func union[T comparable](s, more []T) []T {
+	for _, m := range more {
+		if !slices.Contains(s, m) {
+			s = append(s, m)
+		}
+	}
+	return s
 }
 
 // joint is what the pass of a composite goes back to. It is used over and over; the turn
@@ -90,56 +131,87 @@ type joint struct {
 func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("All.Enter", ctx, cost)
 	if err := timing.Ended(ctx); err != nil {
-		a.lane.abandoned.Add(1)
+		a.lane().abandoned.Add(1)
 		return Pass{}, err
 	}
-	j := a.joint(cost)
-	if len(a.inside) > 0 {
-		if _, err := a.lane.enter(ctx, cost, &j.marks); err != nil {
+	for {
+		j := a.joint(cost)
+		if _, err := a.lane().enter(ctx, cost, &j.marks); err != nil {
 			a.joints.Put(j)
 			return Pass{}, err
 		}
+		if len(a.outside) > 0 {
+			if err := a.enterOutside(ctx, j); err != nil {
+				return Pass{}, err
+			}
+			if a.shut() {
+				j.undo(errUndone)
+				continue
+			}
+		}
+		a.through.Add(1)
+		return Pass{j, j.turn.Load(), cost}, nil
 	}
+}
+
+// enterOutside enters the gates outside, and takes everything back if that fails.
+func (a *all) enterOutside(ctx context.Context, j *joint) error {
 	for _, g := range a.outside {
 		a.at.Add(1)
-		p, err := g.Enter(ctx, cost)
+		p, err := g.Enter(ctx, j.cost)
 		a.at.Add(-1)
 		if err != nil {
 			if timing.Ended(ctx) != nil {
-				a.lane.abandoned.Add(1)
+				a.lane().abandoned.Add(1)
 			} else {
-				a.lane.refused.Add(1)
+				a.lane().refused.Add(1)
 			}
 			j.undo(err)
-			return Pass{}, err
+			return err
 		}
 		j.outs = append(j.outs, p)
 	}
-	a.through.Add(1)
-	return Pass{j, j.turn.Load(), cost}, nil
+	return nil
 }
 
 func (a *all) TryEnter(cost int) (Pass, bool) {
 	checkCost("All.TryEnter", cost)
 	j := a.joint(cost)
-	if len(a.inside) > 0 {
-		if _, ok := a.lane.tryEnter(cost, j.marks); !ok {
-			a.lane.refused.Add(1)
-			a.joints.Put(j)
-			return Pass{}, false
-		}
+	if _, ok := a.lane().tryEnter(cost, j.marks); !ok {
+		a.lane().refused.Add(1)
+		a.joints.Put(j)
+		return Pass{}, false
 	}
 	for _, g := range a.outside {
 		p, ok := g.TryEnter(cost)
 		if !ok {
-			a.lane.refused.Add(1)
+			a.lane().refused.Add(1)
 			j.undo(errUndone)
 			return Pass{}, false
 		}
 		j.outs = append(j.outs, p)
 	}
+	if len(a.outside) > 0 && a.shut() {
+		a.lane().refused.Add(1)
+		j.undo(errUndone)
+		return Pass{}, false
+	}
 	a.through.Add(1)
 	return Pass{j, j.turn.Load(), cost}, true
+}
+
+// Hold is described at [All].
+func (a *all) Hold(d time.Duration) {
+	if d > 0 {
+		a.latch.hold(d)
+	}
+}
+
+// shut reports whether a hold has begun since the entry got through the inside.
+func (a *all) shut() bool {
+	d := a.lane().lock()
+	defer d.unlock()
+	return a.lane().shut(a.lane().read(d))
 }
 
 // Stats returns the statistics of the composite: what it counted itself, and what
@@ -154,6 +226,12 @@ func (a *all) Stats() Stats {
 		most.InUse = max(most.InUse, s.InUse)
 		idle = idle && s.Idle
 	}
+	for _, l := range a.latches {
+		s := l.Stats()
+		most.NextDue = max(most.NextDue, s.NextDue)
+		most.HeldFor = max(most.HeldFor, s.HeldFor)
+		idle = idle && s.Idle
+	}
 	for _, g := range a.outside {
 		s, ok := StatsOf(g)
 		most.NextDue = max(most.NextDue, s.NextDue)
@@ -163,15 +241,13 @@ func (a *all) Stats() Stats {
 	}
 	s := Stats{
 		Granted:   uint64(a.through.Load()),
-		Refused:   a.lane.refused.Load(),
-		Abandoned: a.lane.abandoned.Load(),
+		Refused:   a.lane().refused.Load(),
+		Abandoned: a.lane().abandoned.Load(),
 		Waiting:   int(a.at.Load()),
 	}
-	if len(a.inside) > 0 {
-		d := a.lane.lock()
-		s.Waiting += a.lane.count
-		d.unlock()
-	}
+	d := a.lane().lock()
+	s.Waiting += a.lane().count
+	d.unlock()
 	s.NextDue, s.HeldFor, s.InUse, s.Idle = most.NextDue, most.HeldFor, most.InUse, idle
 	return s
 }
@@ -179,7 +255,7 @@ func (a *all) Stats() Stats {
 func (a *all) joint(cost int) *joint {
 	j, _ := a.joints.Get().(*joint)
 	if j == nil {
-		j = &joint{all: a, marks: make([]uint64, len(a.inside)), outs: make([]Pass, 0, len(a.outside))}
+		j = &joint{all: a, marks: make([]uint64, max(len(a.inside), 1)), outs: make([]Pass, 0, len(a.outside))}
 	}
 	j.cost = cost
 	return j
@@ -209,6 +285,9 @@ func (j *joint) Settle(turn uint64, _, actual int) {
 	for i, m := range j.all.inside {
 		m.settle(j.marks[i], j.cost, actual)
 	}
+	for _, l := range j.all.latches {
+		l.settle(0, j.cost, actual)
+	}
 	for _, p := range j.outs {
 		p.Settle(actual)
 	}
@@ -222,9 +301,7 @@ func (j *joint) undo(err error) {
 		p.Settle(0)
 		p.Leave(err)
 	}
-	if len(j.all.inside) > 0 {
-		j.all.lane.undo(j.marks, j.cost)
-	}
+	j.all.lane().undo(j.marks, j.cost)
 	j.free()
 }
 

@@ -75,7 +75,7 @@ type node struct {
 	now    int64         // guarded by the domain: the last reading of the clock since it was synced
 	synced bool          // guarded by the domain: it is in domain.synced
 	dirty  bool          // guarded by the domain: it is in domain.dirty
-	lane   lane          // those who want this member alone
+	lane   lane          // those who want this member alone; of a latch, those of its composite
 
 	granted atomic.Uint64 // entries let through, in whatever company
 }
@@ -87,7 +87,7 @@ func (n *node) init(self member, clk *timing.Clock) {
 	if clk != nil {
 		n.alarm = timing.NewAlarm(clk, n.ring)
 	}
-	n.lane.init(self)
+	n.lane.init([]member{self})
 }
 
 // lock locks the domain that the node belongs to, and returns it.
@@ -152,8 +152,9 @@ func (d *domain) unlock() {
 // instant. The clock is read last: an entry that got through without the lock just before
 // has an earlier one.
 func (l *lane) read(d *domain) int64 {
-	for i := range l.places {
-		m := l.places[i].m
+	members := l.members()
+	for i := range members {
+		m := members[i].m
 		if n := m.node(); !n.synced {
 			n.synced = true
 			d.synced = append(d.synced, m)
@@ -161,13 +162,21 @@ func (l *lane) read(d *domain) int64 {
 		}
 	}
 	now := int64(0)
-	if l.clk != nil {
+	if l.timed() {
 		now = l.clk.Now()
 	}
-	for i := range l.places {
-		l.places[i].m.node().now = now
+	for i := range members {
+		members[i].m.node().now = now
 	}
 	return now
+}
+
+// timed reports whether time matters to one of the members: to a latch, since it was held.
+func (l *lane) timed() bool {
+	for i := 0; l.clk == nil && i < len(l.latches); i++ {
+		l.clk = l.latches[i].n.clk
+	}
+	return l.clk != nil
 }
 
 // mark notes that the member's queue must be looked at.
@@ -234,7 +243,7 @@ func (d *domain) process(m member) {
 			}
 			return
 		default:
-			l.move(d, p, q)
+			l.move(d, p, q, now)
 		}
 	}
 	if n.alarm != nil {
@@ -256,14 +265,24 @@ func (n *node) ring() {
 // change runs f under the lock, with the member synced, and re-plans everyone who waits.
 func (n *node) change(f func(now int64)) {
 	d := n.lock()
-	now := n.lane.read(d)
-	f(now)
+	f(n.lane.read(d))
+	n.replan(d)
+	d.unlock()
+}
+
+// replan looks after everyone who waits when the plan of the member has changed, also
+// those who are parked elsewhere: a latch goes by the plans of others.
+func (n *node) replan(d *domain) {
 	for i := len(n.lanes) - 1; i >= 0; i-- {
 		l := n.lanes[i].lane
+		for j := range l.places {
+			if p := &l.places[j]; p.pos >= 0 {
+				d.mark(p.m)
+			}
+		}
 		l.review(d, l.read(d)) // takes it out of n.lanes, if nobody is left
 	}
 	d.mark(n.self)
-	d.unlock()
 }
 
 // waiting returns how many entries wait in lanes whose first waits for this member. The

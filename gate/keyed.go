@@ -137,7 +137,9 @@ func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 }
 
 // For returns the gate of a key, to be passed on. It does not keep the key from being
-// forgotten.
+// forgotten. It has a method Hold(time.Duration), which holds the gate of the key, if that
+// has such a method and there is room for the key; as long as a gate of this package is
+// held, its key is not forgotten.
 func (k *Keyed[K]) For(key K) Gate { return keyView[K]{k, key} }
 
 // Len returns the number of keys that are remembered.
@@ -304,6 +306,11 @@ func (e *keyGate[K]) idle() bool {
 				return false
 			}
 		}
+		for _, l := range g.latches {
+			if l.n.born > e.born && !l.Stats().Idle {
+				return false
+			}
+		}
 		for _, out := range g.outside {
 			if s, ok := StatsOf(out); ok && !s.Idle {
 				return false
@@ -353,6 +360,19 @@ func (v keyView[K]) Enter(ctx context.Context, cost int) (Pass, error) {
 }
 
 func (v keyView[K]) TryEnter(cost int) (Pass, bool) { return v.k.TryEnter(v.key, cost) }
+
+// Hold is described at [Keyed.For].
+func (v keyView[K]) Hold(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	if e := v.k.pin(v.key); e != nil {
+		if h, ok := e.gate.(interface{ Hold(time.Duration) }); ok {
+			h.Hold(d)
+		}
+		e.pins.Add(-1)
+	}
+}
 
 // Stats returns the statistics of the key's gate. A key that is not remembered is idle.
 func (v keyView[K]) Stats() Stats {

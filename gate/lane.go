@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ const patience = 8
 type lane struct {
 	places  []place
 	one     [1]place
+	latches []*latch      // the last of the places are at these: of composites, which are rarely held
 	clk     *timing.Clock // nil: no member cares for time
 	head    *waiter
 	tail    *waiter
@@ -71,15 +73,27 @@ const (
 	broken   // the gate has given up
 )
 
-func (l *lane) init(members ...member) {
-	l.places = l.one[:0]
-	for _, m := range members {
+func (l *lane) init(members []member, latches ...*latch) {
+	l.places, l.latches = l.one[:0], latches
+	if n := len(members) + len(latches); n > 1 {
+		l.places = make([]place, 0, n)
+	}
+	add := func(m member) {
 		l.places = append(l.places, place{lane: l, m: m, pos: -1})
 		if n := m.node(); l.clk == nil {
 			l.clk = n.clk
 		}
 	}
+	for _, m := range members {
+		add(m)
+	}
+	for _, m := range latches {
+		add(m)
+	}
 }
+
+// members returns the places that are not at a latch.
+func (l *lane) members() []place { return l.places[:len(l.places)-len(l.latches)] }
 
 func (l *lane) lock() *domain { return l.places[0].m.node().lock() }
 
@@ -173,15 +187,21 @@ func (l *lane) tryEnter(cost int, marks []uint64) (uint64, bool) {
 // admit lets a newcomer through, if that is possible at this instant, which it returns. If
 // not, it returns a place that keeps it back, or the error that it can't ever be admitted.
 func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *place, err error) {
-	for i := range l.places {
-		if m := l.places[i].m; len(m.node().parked) > 0 {
+	members := l.members()
+	for i := range members {
+		if m := members[i].m; len(m.node().parked) > 0 {
 			d.mark(m) // the alarm may be late
+		}
+	}
+	for _, q := range l.latches {
+		if len(q.n.parked) > 0 {
+			d.mark(q)
 		}
 	}
 	d.run()
 	now = l.read(d)
-	for i := range l.places {
-		p := &l.places[i]
+	for i := range members {
+		p := &members[i]
 		if err := p.m.broken(); err != nil {
 			return now, nil, err
 		}
@@ -192,13 +212,21 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 			blocked = p
 		}
 	}
+	for i, q := range l.latches {
+		if blocked == nil && q.keeps(now, cost) {
+			blocked = &l.places[len(members)+i]
+		}
+	}
 	if blocked != nil {
 		return now, blocked, nil
 	}
-	for i := range l.places {
-		m := l.places[i].m
+	for i := range members {
+		m := members[i].m
 		marks[i] = m.take(now, m.arrive(now), cost)
 		m.node().granted.Add(1)
+	}
+	for _, q := range l.latches {
+		q.take(now, now, cost)
 	}
 	return now, nil, nil
 }
@@ -243,13 +271,17 @@ func (l *lane) blocker(p *place, now int64) *place {
 func (l *lane) grant(d *domain, now int64) {
 	w := l.head
 	var mark uint64
-	for i := range l.places {
-		m := l.places[i].m
+	members := l.members()
+	for i := range members {
+		m := members[i].m
 		mark = m.take(now, w.since, w.cost)
 		if w.marks != nil {
 			(*w.marks)[i] = mark
 		}
 		m.node().granted.Add(1)
+	}
+	for _, q := range l.latches {
+		q.take(now, w.since, w.cost)
 	}
 	l.finish(d, w, now, granted, int64(mark))
 }
@@ -291,11 +323,15 @@ func (l *lane) review(d *domain, now int64) {
 
 // undo takes back an entry that was admitted and did not go.
 func (l *lane) undo(marks []uint64, cost int) {
-	for i := range l.places {
-		m := l.places[i].m
+	members := l.members()
+	for i := range members {
+		m := members[i].m
 		m.node().granted.Add(^uint64(0))
 		m.settle(marks[i], cost, 0)
 		m.leave(marks[i], 0, errUndone)
+	}
+	for _, q := range l.latches {
+		q.settle(0, cost, 0)
 	}
 }
 
@@ -404,11 +440,16 @@ func (l *lane) park(d *domain, p *place) {
 	d.mark(p.m)
 }
 
-// move makes the head, which p keeps back no more, wait at q.
-func (l *lane) move(d *domain, p, q *place) {
+// move makes the head, which p keeps back no more at now, wait at q. It does not insist
+// while its composite is held: who is held is in nobody's way.
+func (l *lane) move(d *domain, p, q *place, now int64) {
 	p.m.node().passed(l.head.since)
 	p.m.node().parked.remove(p)
 	l.park(d, q)
+	if l.shut(now) {
+		l.bounces = 0
+		return
+	}
 	if l.bounces++; l.bounces < patience {
 		return
 	}
@@ -416,6 +457,28 @@ func (l *lane) move(d *domain, p, q *place) {
 	for i := range l.places {
 		if p := &l.places[i]; p.pos < 0 {
 			l.park(d, p)
+		}
+	}
+}
+
+// shut reports whether a latch keeps everybody out at now.
+func (l *lane) shut(now int64) bool {
+	return slices.ContainsFunc(l.latches, func(q *latch) bool { return q.until > now })
+}
+
+// relent makes a head that insists wait at p alone, from now on.
+func (l *lane) relent(d *domain, p *place, now int64) {
+	if !l.insists {
+		return
+	}
+	l.bounces, l.insists = 0, false
+	for i := range l.places {
+		if q := &l.places[i]; q != p {
+			if n := q.m.node(); q.pos == 0 {
+				n.passed(now)
+			}
+			q.m.node().parked.remove(q)
+			d.mark(q.m)
 		}
 	}
 }
