@@ -226,7 +226,7 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 		m.node().granted.Add(1)
 	}
 	for _, q := range l.latches {
-		q.take(now, now, cost)
+		q.pass(d, now, now, cost)
 	}
 	return now, nil, nil
 }
@@ -281,7 +281,7 @@ func (l *lane) grant(d *domain, now int64) {
 		m.node().granted.Add(1)
 	}
 	for _, q := range l.latches {
-		q.take(now, w.since, w.cost)
+		q.pass(d, now, w.since, w.cost)
 	}
 	l.finish(d, w, now, granted, int64(mark))
 }

@@ -90,16 +90,25 @@ func bucket(m member) *schedule.Schedule {
 }
 
 // follow brings the copies in line with the plans of their members, and drops those that
-// are of no use any more.
+// are full: whatever may be saved up, the composite's entries have saved up themselves.
 func (l *latch) follow(now int64) {
-	kept := l.after[:0]
-	for _, t := range l.after {
-		if t.own.Follow(now, t.of); !t.own.Behind(now, t.of) {
-			kept = append(kept, t)
-		}
+	l.after = slices.DeleteFunc(l.after, func(t trail) bool { return t.own.Full(now) })
+	for i := range l.after {
+		l.after[i].own.Follow(now, l.after[i].of)
 	}
-	clear(l.after[len(kept):])
-	l.after = kept
+}
+
+// pass lets an entry go that counts from since on, of which the members know already. Whoever
+// else waits for a copy that is of no use any more, is to be looked at.
+func (l *latch) pass(d *domain, now, since int64, cost int) {
+	if len(l.after) == 0 {
+		return
+	}
+	for i := range l.after {
+		l.after[i].own.Take(now, since, cost)
+	}
+	l.after = slices.DeleteFunc(l.after, func(t trail) bool { return t.own.Behind(now, t.of) })
+	d.mark(l)
 }
 
 // keeps reports whether the latch, or somebody who waits for it, keeps a newcomer back.
@@ -127,14 +136,9 @@ func (l *latch) plan(now, since int64, ahead uint64, cost int) int64 {
 	return at
 }
 
-func (l *latch) take(now, since int64, cost int) uint64 {
-	for i := range l.after {
-		l.after[i].own.Take(now, since, cost)
-	}
-	return 0
-}
-
-func (l *latch) leave(uint64, int, error) {}
+// take and leave do nothing: see pass.
+func (l *latch) take(int64, int64, int) uint64 { return 0 }
+func (l *latch) leave(uint64, int, error)      {}
 
 func (l *latch) settle(_ uint64, cost, actual int) {
 	d := l.n.lock()

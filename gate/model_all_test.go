@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -22,8 +23,10 @@ const (
 	ofSlots
 )
 
-// lanes are the sets of members that entries want, themselves alone included.
-var lanes = [][]int{{ofRate}, {ofWindow}, {ofSlots}, {ofRate, ofSlots}, {ofSlots, ofWindow}, {ofRate, ofWindow, ofSlots}, {ofWindow, ofRate}}
+// lanes are the sets of members that entries want, themselves alone included. Each composite
+// has a latch, which has the composite's number; the last is of another one and a member.
+var lanes = [][]int{{ofRate}, {ofWindow}, {ofSlots},
+	{ofRate, ofSlots, 3}, {ofSlots, ofWindow, 4}, {ofRate, ofWindow, ofSlots, 5}, {ofWindow, ofRate, 6}, {ofRate, ofSlots, 3, ofWindow, 7}}
 
 // company is a set of shared members, the composites of them, and the reference of each
 // member. Which of two entries goes first is, within limits, up to the gates; so what is
@@ -36,6 +39,7 @@ type company struct {
 	rate    *bucketModel
 	window  *windowModel
 	slots   *slotModel
+	latches map[int]*latchModel
 	waiting []*member // in order of arrival
 	granted []uint64  // by member
 	holding map[int]*member
@@ -57,20 +61,108 @@ func newCompany(s *stage, r pace.Rate, slack time.Duration, burst, n int, span t
 		rate:    newBucketModel(r, burst, slack),
 		window:  &windowModel{most: n, span: int64(span)},
 		slots:   &slotModel{size: size},
-		granted: make([]uint64, 3),
+		latches: map[int]*latchModel{},
+		granted: make([]uint64, len(lanes)),
 		holding: map[int]*member{},
 		stops:   map[int64]bool{},
 	}
 	c.members = []modelLimit{c.rate, c.window, c.slots}
 	real := []gate.Gate{rate, window, slots}
-	for _, l := range lanes {
+	for i, l := range lanes {
+		if i < len(real) {
+			c.gates = append(c.gates, gate.All(real[i]))
+			continue
+		}
+		h := &latchModel{}
+		c.latches[i] = h
+		c.members = append(c.members, h)
+		if slices.Contains(l, ofRate) {
+			h.rate = c.rate
+		}
 		var of []gate.Gate
 		for _, m := range l {
-			of = append(of, real[m])
+			if m < len(real) {
+				of = append(of, real[m])
+			} else if m != i {
+				of = []gate.Gate{c.gates[m]}
+			}
 		}
 		c.gates = append(c.gates, gate.All(of...))
 	}
 	return c
+}
+
+// latchModel is the reference of a composite's hold: nobody enters before its end, and then
+// as if the rate, if it is one of the members, had been held.
+type latchModel struct {
+	held  int64
+	rate  *bucketModel // nil: none
+	after *bucketModel // that was held; nil: it keeps nobody back
+}
+
+func (m *latchModel) hold(now, until int64) {
+	if until <= m.held {
+		return
+	}
+	m.held = until
+	if m.rate == nil {
+		return
+	}
+	if m.trail(now) == nil {
+		b := *m.rate
+		m.after = &b
+	}
+	m.after.hold(until)
+}
+
+func (m *latchModel) trail(now int64) *bucketModel {
+	if m.after != nil && m.after.idle(now) {
+		m.after = nil
+	}
+	return m.after
+}
+
+func (m *latchModel) due(now, since int64, cost int) int64 {
+	at := max(since, m.held)
+	if b := m.trail(now); b != nil {
+		at = max(at, b.due(now, since, cost))
+	}
+	return at
+}
+
+func (m *latchModel) take(now, since int64, cost, id int) {
+	if b := m.trail(now); b != nil {
+		b.take(now, since, cost, id)
+		if b.held <= now && b.full.Cmp(m.rate.full) <= 0 {
+			m.after = nil
+		}
+	}
+}
+
+// change makes a change of the rate at the copy of it.
+func (m *latchModel) change(now int64, f func(*bucketModel)) {
+	if b := m.trail(now); b != nil {
+		f(b)
+	}
+}
+
+func (m *latchModel) capacity() int                             { return math.MaxInt }
+func (m *latchModel) arrive(now int64) int64                    { return now }
+func (m *latchModel) plan(now int64, ahead int, cost int) int64 { return m.held }
+func (m *latchModel) rest(int64)                                {}
+func (m *latchModel) inUse(int64) int                           { return 0 }
+func (m *latchModel) heldUntil() int64                          { return m.held }
+func (m *latchModel) idle(now int64) bool                       { return m.held <= now && m.trail(now) == nil }
+func (m *latchModel) fresh() int64                              { return m.held }
+
+// shut reports whether the entries of a lane are held.
+func (c *company) shut(lane int) bool {
+	for i, h := range c.latches {
+		if needs(lane, i) && h.held > c.at {
+			return true
+		}
+	}
+	return false
 }
 
 // needs reports whether the entries of a lane want a member.
@@ -95,7 +187,7 @@ func (c *company) heads() (heads []*member) {
 
 // blocked returns, for each head, the members that may keep it back: by their state, or
 // because somebody who came before may be kept back there. Who was sent from one member
-// to another often enough may stand at all that it wants.
+// to another often enough may stand at all that it wants, unless it is held.
 func (c *company) blocked() map[*member][]int {
 	by := map[*member][]int{}
 	for i, w := range c.heads() {
@@ -108,7 +200,7 @@ func (c *company) blocked() map[*member][]int {
 				by[w] = append(by[w], m)
 			}
 		}
-		if len(by[w]) > 0 && w.events >= 8 {
+		if len(by[w]) > 0 && w.events >= 8 && !c.shut(w.lane) {
 			by[w] = lanes[w.lane]
 		}
 	}
@@ -207,6 +299,16 @@ func (c *company) check(before map[*member][]int) error {
 
 // stats checks what the members tell: nobody holds anything but those who got in.
 func (c *company) stats() error {
+	for l, h := range c.latches {
+		s, _ := gate.StatsOf(c.gates[l])
+		want := h.held
+		for _, m := range lanes[l] {
+			want = max(want, c.members[m].heldUntil())
+		}
+		if want = max(want-c.at, 0); int64(s.HeldFor) != want {
+			return fmt.Errorf("composite of %v: held for %v, want %v", lanes[l], s.HeldFor, time.Duration(want))
+		}
+	}
 	for m := range 3 {
 		s, _ := gate.StatsOf(c.gates[m])
 		if s.Granted != c.granted[m] || s.InUse != c.members[m].inUse(c.at) {
@@ -332,6 +434,8 @@ func (c *company) step(id int, o modelOp) error {
 					c.window.settle(c.at, w.id, actual)
 				case m == ofSlots:
 					c.slots.used += delta
+				default:
+					c.latches[m].change(c.at, func(b *bucketModel) { b.settle(c.at, delta) })
 				}
 			}
 			c.passes[w.id].Settle(actual)
@@ -341,22 +445,32 @@ func (c *company) step(id int, o modelOp) error {
 		c.leave(w)
 	case opHold:
 		d := time.Duration(1+o.a%500) * time.Millisecond
-		if changed = ofRate; o.some {
-			changed = ofWindow
-			c.gates[ofWindow].(*gate.Window).Hold(d)
-			c.window.held = max(c.window.held, c.at+int64(d))
-		} else {
-			c.gates[ofRate].(*gate.Rate).Hold(d)
-			c.rate.hold(c.at + int64(d))
+		if changed = lane; changed == ofSlots {
+			changed = ofRate
+		}
+		hold(c.gates[changed], d)
+		switch until := c.at + int64(d); changed {
+		case ofRate:
+			c.rate.hold(until)
+		case ofWindow:
+			c.window.held = max(c.window.held, until)
+		default:
+			c.latches[changed].hold(c.at, until)
 		}
 	case opRate:
 		r := wholeRates[o.a%4]
 		changed = ofRate
 		c.rate.setRate(c.at, r)
+		for _, h := range c.latches {
+			h.change(c.at, func(b *bucketModel) { b.setRate(c.at, r) })
+		}
 		c.gates[ofRate].(*gate.Rate).SetRate(r)
 	case opBurst:
 		changed = ofRate
 		c.rate.setBurst(c.at, 1+int(o.a%4))
+		for _, h := range c.latches {
+			h.change(c.at, func(b *bucketModel) { b.setBurst(c.at, 1+int(o.a%4)) })
+		}
 		c.gates[ofRate].(*gate.Rate).SetBurst(1 + int(o.a%4))
 	case opLimit:
 		changed = ofSlots
@@ -373,6 +487,10 @@ func (c *company) step(id int, o modelOp) error {
 		}
 	}
 	c.settle()
+	// A composite where nobody waits learns of a new plan when somebody looks next.
+	for l := range c.latches {
+		gate.StatsOf(c.gates[l])
+	}
 	defer c.plan()
 	return c.check(before)
 }
