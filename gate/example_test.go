@@ -304,6 +304,23 @@ func ExampleAll() {
 	// false 1
 }
 
+// One route is to be left alone; the other goes on, though both share the global limit.
+func ExampleAll_hold() {
+	global := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 100})
+	search := gate.All(global, gate.NewConcurrency(4))
+	items := gate.All(global, gate.NewConcurrency(8))
+
+	search.(interface{ Hold(time.Duration) }).Hold(time.Minute)
+	_, ok := search.TryEnter(1)
+	s, _ := gate.StatsOf(search)
+	fmt.Println("search:", ok, s.HeldFor.Round(time.Second))
+	_, ok = items.TryEnter(1)
+	fmt.Println("items:", ok)
+	// Output:
+	// search: false 1m0s
+	// items: true
+}
+
 func ExampleNewKeyed() {
 	// 100 calls in flight in all, 2 for each host.
 	global := gate.NewConcurrency(100)

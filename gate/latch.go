@@ -90,9 +90,12 @@ func bucket(m member) *schedule.Schedule {
 }
 
 // follow brings the copies in line with the plans of their members, and drops those that
-// are full: whatever may be saved up, the composite's entries have saved up themselves.
+// are full: whatever may be saved up, the composite's entries have saved up themselves. Who
+// waits was due when the copy said, though, so it stays until they have gone.
 func (l *latch) follow(now int64) {
-	l.after = slices.DeleteFunc(l.after, func(t trail) bool { return t.own.Full(now) })
+	if len(l.n.parked) == 0 {
+		l.after = slices.DeleteFunc(l.after, func(t trail) bool { return t.own.Full(now) })
+	}
 	for i := range l.after {
 		l.after[i].own.Follow(now, l.after[i].of)
 	}

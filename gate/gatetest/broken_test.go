@@ -439,6 +439,11 @@ func TestChecksCanFail(t *testing.T) {
 		countsCostlyTwice: {"refusals"},
 	}
 	found := map[string]bool{"all or nothing": true} // TestNaiveCompositeFails
+	for _, checks := range heldWrong {
+		for _, name := range checks {
+			found[name] = true // TestHoldChecksCanFail
+		}
+	}
 	for f, want := range cases {
 		for _, check := range gatetest.Checks() {
 			if f != none && !slices.Contains(want, check.Name) {

@@ -83,6 +83,11 @@ func ExampleChecks() {
 	// do panics: Do leaves the gate when the work panics or ends its goroutine.
 	// all or nothing: Who is refused or gives up for want of a slot takes no token that time has brought.
 	// left twice: Leaving a second time gives nothing back.
+	// hold: A gate that can be held lets nobody in until the hold is over, whoever waits and whoever comes.
+	// hold length: A hold is never shortened, and one that is not positive is none.
+	// hold and deadline: A deadline before the end of a hold fails at once with a *gate.DeadlineError.
+	// after a hold: When a hold is over, no more go than may.
+	// hold in stats: The statistics, where there are any, tell of a hold.
 	// stampede: Any number of goroutines at once get the capacity, and no more.
 	// crowd: A crowd that comes, waits, gives up and leaves gets what is there, never more, never less.
 	// goroutines: No goroutine is left behind.

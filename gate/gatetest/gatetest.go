@@ -86,6 +86,11 @@ type Subject struct {
 	// *gate.DeadlineError.
 	Foresees bool
 
+	// AfterHold returns the most tokens that go within w from the end of a hold on, both ends
+	// included, where the gate has a method Hold(time.Duration): for a rate, which does not
+	// burst then, one and what comes in w. Nil means Most.
+	AfterHold func(w time.Duration) int
+
 	// Clock is the clock that the gates of New go by. Nil means the real one.
 	Clock clock.Clock
 
@@ -157,6 +162,11 @@ var checks = []Check{
 	{"do panics", "Do leaves the gate when the work panics or ends its goroutine.", doPanics},
 	{"all or nothing", "Who is refused or gives up for want of a slot takes no token that time has brought.", allOrNothing},
 	{"left twice", "Leaving a second time gives nothing back.", leftTwice},
+	{"hold", "A gate that can be held lets nobody in until the hold is over, whoever waits and whoever comes.", holdKeepsOut},
+	{"hold length", "A hold is never shortened, and one that is not positive is none.", holdIsNotShortened},
+	{"hold and deadline", "A deadline before the end of a hold fails at once with a *gate.DeadlineError.", holdAndDeadline},
+	{"after a hold", "When a hold is over, no more go than may.", noBurstAfterHold},
+	{"hold in stats", "The statistics, where there are any, tell of a hold.", holdInStats},
 	{"stampede", "Any number of goroutines at once get the capacity, and no more.", stampede},
 	{"crowd", "A crowd that comes, waits, gives up and leaves gets what is there, never more, never less.", crowd},
 	{"goroutines", "No goroutine is left behind.", goroutines},

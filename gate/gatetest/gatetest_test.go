@@ -2,6 +2,7 @@ package gatetest_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -74,6 +75,18 @@ func (o outside) Stats() gate.Stats {
 	return s
 }
 
+// unheld are the checks of gates that have a Hold which comes to nothing, and the reason.
+func unheld(why string, more map[string]string) map[string]string {
+	except := maps.Clone(more)
+	if except == nil {
+		except = map[string]string{}
+	}
+	for _, name := range []string{"hold", "hold length", "hold and deadline", "after a hold", "hold in stats"} {
+		except[name] = why
+	}
+	return except
+}
+
 // subjects are the gates of package gate, on the given clock.
 func subjects(c clock.Clock) map[string]gatetest.Subject {
 	rate := func(burst int) *gate.Rate {
@@ -81,6 +94,10 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 	}
 	window := func() *gate.Window { return gate.NewWindow(4, 50*ms, &gate.WindowOptions{Clock: c}) }
 	slots := func() *gate.Concurrency { return gate.NewConcurrency(4) }
+	outsideHeld := map[string]string{"hold and deadline": "who waits for a gate outside is told when that has let it in"}
+	if c != nil {
+		outsideHeld = unheld("a composite of gates from elsewhere has no way to know of the mock", nil)
+	}
 	of := func(f func() gate.Gate) func(testing.TB) gate.Gate {
 		return func(testing.TB) gate.Gate { return f() }
 	}
@@ -88,6 +105,7 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 		"rate": {
 			New:      of(func() gate.Gate { return rate(4) }),
 			Capacity: 4, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
+			AfterHold: evenly(1, 10*ms),
 		},
 		"strict rate": {
 			New:      of(func() gate.Gate { return rate(0) }),
@@ -98,6 +116,7 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 				return gate.NewRate(pace.PerSecond(7), &gate.RateOptions{Burst: 3, Slack: -1, Clock: c})
 			}),
 			Capacity: 3, Back: 142857143, Most: func(w time.Duration) int { return 3 + int(7*(w+1)/time.Second) }, Foresees: true,
+			AfterHold: func(w time.Duration) int { return 1 + int(7*(w+1)/time.Second) },
 		},
 		"window": {
 			New:      of(func() gate.Gate { return window() }),
@@ -122,10 +141,12 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 				return gate.NewAdaptive(pace.PerSecond(100), &gate.AdaptiveOptions{Burst: 4, Clock: c})
 			}),
 			Capacity: 4, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
+			AfterHold: evenly(1, 10*ms),
 		},
 		"all of rate and concurrency": {
 			New:      of(func() gate.Gate { return gate.All(slots(), rate(4)) }),
 			Capacity: 4, Slots: true, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
+			AfterHold: evenly(1, 10*ms),
 		},
 		"all of three": {
 			New:      of(func() gate.Gate { return gate.All(rate(5), slots(), window()) }),
@@ -139,7 +160,8 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 				return gate.All(rate(8), gate.NewRate(pace.PerSecond(50), &gate.RateOptions{Burst: 4, Clock: c}))
 			}),
 			Capacity: 4, Back: 20 * ms, Most: evenly(4, 20*ms), Foresees: true,
-			Except: map[string]string{},
+			AfterHold: evenly(1, 20*ms),
+			Except:    map[string]string{},
 		},
 		"all of nested ones": {
 			New:      of(func() gate.Gate { return gate.All(gate.All(window()), gate.All(slots(), rate(9))) }),
@@ -151,23 +173,26 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 		"all with an outside gate": {
 			New:      of(func() gate.Gate { return gate.All(outside{slots()}, rate(4)) }),
 			Capacity: 4, Slots: true, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
+			AfterHold: evenly(1, 10*ms),
 		},
 		"all of outside gates": {
 			New:      of(func() gate.Gate { return gate.All(outside{rate(4)}, outside{slots()}) }),
 			Capacity: 4, Slots: true, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
-			Except: map[string]string{},
+			Except: outsideHeld,
 		},
 		"keyed": {
 			New: of(func() gate.Gate {
 				return gate.NewKeyed(func(string) gate.Gate { return rate(4) }, &gate.KeyedOptions{MaxKeys: 1, Clock: c}).For("key")
 			}),
 			Capacity: 4, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
+			AfterHold: evenly(1, 10*ms),
 		},
 		"keyed slots": {
 			New: of(func() gate.Gate {
 				return gate.NewKeyed(func(string) gate.Gate { return slots() }, &gate.KeyedOptions{MaxKeys: 1, Clock: c}).For("key")
 			}),
 			Capacity: 4, Slots: true,
+			Except: unheld("the gate of the key can't be held", nil),
 		},
 		"of": {
 			New:      of(func() gate.Gate { return gate.Of(newTap(c, 1, 10*ms)) }),
@@ -193,12 +218,12 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 				return gate.NewKeyed(func(string) gate.Gate { return gate.Of(newTap(c, 1, 10*ms)) }, &gate.KeyedOptions{MaxKeys: 1, Clock: c}).For("key")
 			}),
 			Capacity: 1, Back: 10 * ms, Most: within(1, 10*ms),
-			Except: map[string]string{
+			Except: unheld("the gate of the key can't be held", map[string]string{
 				"too costly":        "a limiter from elsewhere does not say what it can ever admit",
 				"refusals":          "a limiter from elsewhere does not say what it can ever admit",
 				"settle to nothing": "a limiter from elsewhere takes nothing back",
 				"stats":             "a limiter from elsewhere is never known to be idle",
-			},
+			}),
 		},
 	}
 }
