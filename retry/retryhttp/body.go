@@ -27,10 +27,9 @@ func (e *timeoutError) Timeout() bool   { return true }
 // try is an attempt from when it was let in until its response is over. From when the
 // response is handed out, its owner is whoever has that.
 type try struct {
-	ctx    context.Context         // of the attempt: the caller's, if it has no timeout
-	cancel context.CancelCauseFunc // nil if it has none
-	alarm  *timing.Alarm           // rings when the attempt has had its time
-	clk    *timing.Clock           // of the alarm
+	ctx    context.Context         // of the attempt: the caller's, if it has no timeout and no gate
+	cancel context.CancelCauseFunc // nil if it is the caller's
+	alarm  *timing.Alarm           // rings when the attempt has had its time; nil if it has none
 	pass   gate.Pass               // to be left at the end; the zero Pass if that was done
 	over   atomic.Bool
 }
@@ -38,31 +37,50 @@ type try struct {
 // begin starts an attempt and the time that it may take.
 func (c *call) begin(ctx context.Context) *try {
 	t := &try{ctx: ctx}
-	if c.timeout == 0 {
+	if c.timeout == 0 && c.gate == nil {
 		return t
 	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
-	t.clk = c.clock()
-	t.alarm = timing.NewAlarm(t.clk, func() { t.cancel(errTimeout) })
-	if c.timeout < 0 {
+	if c.gate != nil {
+		t.watch()
+	}
+	switch {
+	case c.timeout < 0:
 		t.cancel(errTimeout)
-	} else {
-		t.ringIn(c.timeout)
+	case c.timeout > 0:
+		t.ringIn(c.clock(), c.timeout)
 	}
 	return t
 }
 
-func (t *try) ringIn(d time.Duration) {
-	now := t.clk.Now()
+// ringIn sets the end of the attempt.
+func (t *try) ringIn(clk *timing.Clock, d time.Duration) {
+	if t.alarm == nil {
+		t.alarm = timing.NewAlarm(clk, func() { t.cancel(errTimeout) })
+	}
+	now := clk.Now()
 	t.alarm.Set(now, timing.Later(now, d))
 }
 
-// explain returns the error that the attempt broke off with, as a timeout if it was one.
+// stop sees to it that the attempt does not run out of time any more.
+func (t *try) stop() {
+	if t.alarm != nil {
+		t.alarm.Stop()
+	}
+}
+
+// explain returns the error that the attempt broke off with, as what it was.
 func (t *try) explain(err error) error {
-	if t.cancel == nil || context.Cause(t.ctx) != errTimeout {
+	if t.cancel == nil {
 		return err
 	}
-	return &timeoutError{err}
+	switch context.Cause(t.ctx) {
+	case errTimeout:
+		return &timeoutError{err}
+	case errResend:
+		return errResend
+	}
+	return err
 }
 
 // finish ends the attempt: it leaves the gate with err, and ends the time and the context.
@@ -73,7 +91,7 @@ func (t *try) finish(err error) {
 	}
 	t.pass.Leave(err)
 	if t.cancel != nil {
-		t.alarm.Stop()
+		t.stop()
 		t.cancel(nil)
 	}
 }
@@ -87,7 +105,7 @@ func (c *call) cover(t *try, resp *http.Response, good bool) {
 		} else {
 			// HTTP/2 returns while it is still busy with the request's body, and would
 			// take the end of the context for the wish to break off. So it ends later.
-			t.ringIn(lingerTime)
+			t.ringIn(c.clock(), lingerTime)
 		}
 		return
 	}
@@ -101,9 +119,7 @@ func (c *call) cover(t *try, resp *http.Response, good bool) {
 	resp.Body = b
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// It is a connection from now on, and as long-lived as its user likes.
-		if t.cancel != nil {
-			t.alarm.Stop()
-		}
+		t.stop()
 		b.duplex = true
 		if w, ok := b.rc.(io.Writer); ok {
 			resp.Body = &duplex{b, w}

@@ -40,6 +40,7 @@ type call struct {
 	pass    gate.Pass // of the attempt that is under way
 	entered int64     // when it entered the gate; only known if the gate can be held
 	kept    bool      // the pass is the body's
+	again   bool      // the attempt was lost with its connection, and does not count
 
 	clk   *timing.Clock  // made when it is first needed
 	sent  bool           // the caller's request, body and all, was given to Base
@@ -151,6 +152,13 @@ func (c *call) request() (*http.Request, error) {
 
 // failed marks the error of an attempt that got no response.
 func (c *call) failed(err error) error {
+	if err == errResend && !c.again {
+		// Not the first attempt of several, but what net/http had done by itself: it does not
+		// count. The second time in a row it does.
+		c.again = true
+		return gate.Throttled(0, err)
+	}
+	c.again = false
 	verdict := retry.VerdictStop
 	switch {
 	case c.t.Classify != nil:
@@ -164,7 +172,7 @@ func (c *call) failed(err error) error {
 	switch {
 	case verdict == retry.VerdictThrottle && c.replayable:
 		return c.throttled(0, err)
-	case verdict == retry.VerdictRetry && c.replayable && c.idempotent:
+	case verdict == retry.VerdictRetry && c.replayable && (c.idempotent || err == errResend):
 		return err
 	}
 	return retry.Stop(err)
@@ -172,6 +180,7 @@ func (c *call) failed(err error) error {
 
 // answered takes up the response of an attempt, and marks what is wrong with it.
 func (c *call) answered(t *try, resp *http.Response) error {
+	c.again = false
 	verdict := retry.VerdictStop
 	if c.t.Classify != nil {
 		verdict = c.t.Classify(resp, nil)
@@ -228,6 +237,9 @@ func (c *call) tooLate(after time.Duration) bool {
 
 // discard is the policy's OnRetry: another attempt follows, so the response is of no use.
 func (c *call) discard(e retry.Event) {
+	if c.again {
+		return // net/http would not have told either
+	}
 	if resp := c.resp; resp != nil {
 		c.resp = nil
 		if resp.Body != nil {
@@ -247,6 +259,10 @@ func (c *call) explain(err error) error {
 		return err
 	case e.Last == nil:
 		return e.Reason
+	case c.again:
+		e.Last = errResend // without the mark of a throttle
+	}
+	switch {
 	case c.tries <= 1 && (e.Reason == retry.ErrStopped || errors.Is(e.Last, e.Reason)):
 		return e.Last
 	}

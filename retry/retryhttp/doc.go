@@ -51,6 +51,22 @@
 // time of one unit, counted from when the attempt entered the gate.
 //
 // A gate is held through its method Hold(time.Duration), which Rate, Window and Adaptive
-// have. The hint of a throttle holds it as well, whether the gate listens to throttles
-// or not. A gate without the method is not held.
+// have, what [gate.All] makes of several gates, and what [gate.Keyed.For] returns, for a key
+// whose gate has it. A composite holds those alone who come through it, so a route that is
+// to be left alone holds up no other that shares a limit with it. The hint of a throttle
+// holds the gate as well, whether that listens to throttles or not. A gate without the
+// method, such as a Concurrency by itself, is not held.
+//
+// # What is on the wire
+//
+// Every request that leaves has entered the gate. By itself [http.Transport] would send some
+// a second time: when a connection that was used before breaks before there is an answer,
+// and when a server refuses a stream of HTTP/2. With a gate such an attempt ends instead, and
+// the request queues at the gate again, at once; that does not count as an attempt, nor is
+// OnRetry told, unless it happens twice in a row. Nothing changes in what is sent, nor for
+// other connections. A request of which nothing was written yet goes out on another
+// connection as before.
+//
+// This relies on the hooks of net/http/httptrace, which [http.Transport] calls. A Base that
+// has a way of its own to send requests again, without calling them, can't be kept from it.
 package retryhttp

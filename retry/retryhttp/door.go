@@ -53,6 +53,9 @@ func (d *door) Leave(_ uint64, _ int, err error) {
 	if d.kept {
 		return
 	}
+	if d.again {
+		err = errResend // which is no throttle
+	}
 	d.pass.Leave(err)
 	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && t.After > 0 {
 		if h, ok := d.gate.(holder); ok {

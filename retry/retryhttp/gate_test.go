@@ -193,6 +193,7 @@ func TestHintHoldsEveryone(t *testing.T) {
 		for _, g := range []gate.Gate{
 			gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: b.Clock()}),
 			gate.NewWindow(1000, s, &gate.WindowOptions{Clock: b.Clock()}),
+			gate.All(gate.NewConcurrency(9), gate.NewWindow(1000, s, &gate.WindowOptions{Clock: b.Clock()})),
 		} {
 			p := policy(b)
 			p.Gate = g
@@ -243,6 +244,10 @@ func TestSlowsDownBeforeTheThrottle(t *testing.T) {
 				gate.NewRate(pace.Every(fast), &gate.RateOptions{Clock: b.Clock()}),
 				gate.NewWindow(1, fast, &gate.WindowOptions{Clock: b.Clock()}),
 				gate.NewAdaptive(pace.Every(fast), &gate.AdaptiveOptions{Clock: b.Clock()}),
+				gate.All(gate.NewConcurrency(9), gate.NewRate(pace.Every(fast), &gate.RateOptions{Clock: b.Clock()})),
+				gate.NewKeyed(func(string) gate.Gate {
+					return gate.NewRate(pace.Every(fast), &gate.RateOptions{Clock: b.Clock()})
+				}, &gate.KeyedOptions{Clock: b.Clock()}).For("far.test"),
 			} {
 				// The first answer comes at once, so that the reset is at a whole second.
 				b.Advance(s - b.Now()%s)
@@ -272,6 +277,58 @@ func TestSlowsDownBeforeTheThrottle(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One route is held, and another that shares a limit with it goes on.
+func TestRouteSlowsDownBeforeTheThrottle(t *testing.T) {
+	for _, fields := range []string{`RateLimit: "a";r=0;t=3|RateLimit-Policy: "a";q=10;w=60`, `X-RateLimit-Remaining: 0|X-RateLimit-Reset: 3`} {
+		bubble.Both(t, func(b *bubble.B) {
+			shared := gate.NewRate(pace.Every(10*ms), &gate.RateOptions{Burst: 50, Clock: b.Clock()})
+			routes := map[string]gate.Gate{}
+			for _, path := range []string{"/held", "/free"} {
+				routes[path] = gate.All(shared, gate.NewConcurrency(5))
+			}
+			f := &far{answers: []answer{{status: 200, fields: fields}, {status: 200}}}
+			var mu sync.Mutex
+			at := map[string][]time.Duration{}
+			f.during = func(_ int, req *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				at[req.URL.Path] = append(at[req.URL.Path], b.Now())
+			}
+			tr := &retryhttp.Transport{
+				Base: f, Policy: policy(b), XRateLimit: retryhttp.XRateLimitSeconds,
+				Gate: func(req *http.Request) gate.Gate { return routes[req.URL.Path] },
+			}
+			get := func(path string) {
+				req := request(b, "GET", "", true)
+				req.URL.Path = path
+				if r := <-start(b, tr, req); r.err != nil {
+					b.Error(r.err)
+				} else {
+					slurp(b, r.resp)
+				}
+			}
+			get("/held")
+			done := make(chan struct{}, 5)
+			for range 3 {
+				go func() { get("/held"); done <- struct{}{} }()
+			}
+			b.Settle()
+			for range 2 {
+				go func() { get("/free"); done <- struct{}{} }()
+			}
+			b.Advance(4 * s)
+			for range 5 {
+				<-done
+			}
+			// It does not burst afterwards, though there are fifty tokens.
+			want := map[string][]time.Duration{"/held": {0, 3 * s, 3*s + 10*ms, 3*s + 20*ms}, "/free": {0, 0}}
+			if fmt.Sprint(at) != fmt.Sprint(want) {
+				b.Errorf("%s: attempts at %v, want %v", fields, at, want)
+			}
+		})
+	}
 }
 
 // What can't be held is not.

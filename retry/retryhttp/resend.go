@@ -1,0 +1,62 @@
+package retryhttp
+
+import (
+	"crypto/tls"
+	"errors"
+	"net/http/httptrace"
+	"sync/atomic"
+)
+
+// errResend is the error of an attempt that net/http was about to send a second time.
+var errResend = errors.New("retryhttp: the connection was lost before there was an answer")
+
+// watch keeps net/http from sending the attempt twice.
+//
+// When a connection that was used before breaks, net/http takes it that the server had
+// closed it for being idle, and by itself sends the request once more, on another one, if
+// it may be repeated; with HTTP/2 also one that the server has refused as a stream. The
+// server may have counted both, and only one has passed the gate. It goes unseen by a
+// RoundTripper, but not by a trace: this one ends the attempt when it is about to get a
+// connection and something was written before. Then it queues at the gate again.
+//
+// A request's body without a GetBody would keep net/http from it, too, but be sent as one,
+// in HTTP/2 and where the method is not GET, HEAD or OPTIONS.
+type watch struct {
+	t     *try
+	wrote atomic.Bool // the head of the request, to a connection; set by net/http's writer
+	again bool        // net/http looks for another connection; belongs to its RoundTrip
+
+	trace httptrace.ClientTrace
+}
+
+// watch makes t.ctx one of which a watch is kept.
+func (t *try) watch() {
+	w := &watch{t: t}
+	w.trace = httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, WroteHeaders: w.wroteHeaders}
+	t.ctx = httptrace.WithClientTrace(t.ctx, &w.trace)
+}
+
+func (w *watch) wroteHeaders() { w.wrote.Store(true) }
+
+func (w *watch) getConn(string) {
+	if w.wrote.Load() {
+		w.again = true
+		w.t.cancel(errResend)
+	}
+}
+
+// gotConn makes sure, where an idle connection was at hand before net/http had a look at
+// the context, that nothing is written to it. HTTP/2 looks at the context before it writes,
+// and its connection is not this attempt's alone.
+func (w *watch) gotConn(info httptrace.GotConnInfo) {
+	if !w.wrote.Load() {
+		return
+	}
+	w.t.cancel(errResend)
+	if c, ok := info.Conn.(*tls.Conn); ok && c.ConnectionState().NegotiatedProtocol == "h2" {
+		return
+	}
+	if w.again {
+		_ = info.Conn.Close() // nobody is there to be told an error
+	}
+}
