@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
@@ -90,18 +88,7 @@ func gaveUp(err error) bool { return errors.Is(err, gate.ErrGaveUp) }
 // judge notes what an answer says about another attempt.
 func (r *result) judge(res *http.Response) {
 	r.verdict = retryhttp.Classify(res, nil)
-	r.after = retryAfter(res.Header.Get("Retry-After"), time.Now())
-}
-
-// retryAfter reads the field, which is a number of seconds or a date. What is neither says nothing.
-func retryAfter(s string, now time.Time) time.Duration {
-	if n, err := strconv.ParseUint(s, 10, 63); err == nil {
-		return time.Duration(min(n, math.MaxInt64/uint64(time.Second))) * time.Second
-	}
-	if t, err := http.ParseTime(s); err == nil {
-		return max(0, t.Sub(now))
-	}
-	return 0
+	r.after = retryhttp.RetryAfter(res.Header, time.Now())
 }
 
 // idempotent reports whether a call that is made twice does what it does once. Only then it is made again

@@ -179,20 +179,3 @@ func TestPlot(t *testing.T) {
 		f.Close()
 	})
 }
-
-func TestRetryAfter(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, c := range []struct {
-		text string
-		want time.Duration
-	}{
-		{"", 0}, {"0", 0}, {"3", 3 * time.Second}, {"-3", 0}, {"1.5", 0}, {"soon", 0},
-		{"9223372036854775807", 9223372036 * time.Second}, {"99999999999999999999", 0},
-		{"Fri, 02 Jan 2026 03:04:15 GMT", 10 * time.Second}, {"Fri, 02 Jan 2026 03:04:00 GMT", 0},
-	} {
-		if got := retryAfter(c.text, now); got != c.want {
-			t.Errorf("%q: %v, want %v", c.text, got, c.want)
-		}
-	}
-}

@@ -170,6 +170,19 @@ func ExampleStatusError() {
 	// true 503 true
 }
 
+// A call that is made with package retry alone waits for as long as the server asks.
+func ExampleRetryAfter() {
+	answered := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, field := range []string{"120", "Fri, 20 Nov 2026 12:00:05 GMT", "soon"} {
+		h := http.Header{"Retry-After": {field}}
+		fmt.Println(retryhttp.RetryAfter(h, answered))
+	}
+	// Output:
+	// 2m0s
+	// 5s
+	// 0s
+}
+
 // A server that tells in X-RateLimit-Reset the Unix time at which there is more.
 func ExampleXRateLimitReset() {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

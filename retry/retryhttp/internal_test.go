@@ -226,7 +226,7 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, v, date string) {
 		h := http.Header{"Retry-After": {v}, "Date": {date}}
-		d := retryAfter(h, func() time.Time { return noon })
+		d := RetryAfter(h, noon)
 		if d < 0 {
 			t.Fatalf("Retry-After %q, Date %q: %v", v, date, d)
 		}

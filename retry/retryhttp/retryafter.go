@@ -9,6 +9,19 @@ import (
 	"time"
 )
 
+// RetryAfter returns for how long the Retry-After of a response asks to stay away, from when
+// the response was received, which was at now. It is for those who make their attempts with
+// package retry and no [Transport], as the hint of [retry.After] and [retry.Throttled]; how
+// long a hint may be is up to Policy.MaxRetryAfter.
+//
+// The field counts seconds or is a date, in any of the three forms of HTTP, which is taken as
+// relative to the Date of the response if that has one, so that it does not matter what time
+// it is here. Without the field, and where it is 0, in the past or malformed, it returns 0,
+// which is no hint; where it is beyond counting, the longest duration.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	return retryAfter(h, func() time.Time { return now })
+}
+
 // retryAfter returns for how long Retry-After asks to stay away, or 0 if it does not, or
 // not in a way that makes sense. What is beyond counting is the longest duration.
 func retryAfter(h http.Header, now func() time.Time) time.Duration {
