@@ -1,9 +1,12 @@
 package retryhttp
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"testing"
@@ -216,6 +219,42 @@ func TestStructuredFields(t *testing.T) {
 	if p := list[0].params; p["n"].num != -7 || p["t"].text != "x" || p["b"] != (value{kindBoolean, 1, ""}) ||
 		p["f"] != (value{kind: kindBoolean}) || p["d"].kind != kindOther || list[1].params["n"].num != 2 {
 		t.Errorf("parameters %+v, %+v", p, list[1].params)
+	}
+}
+
+// An idle connection that net/http has at hand, and would write to before it looks at the
+// context, is closed first; that of HTTP/2, which asks for none, is not.
+func TestWatchClosesWhatIsAtHand(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		tr := &try{}
+		tr.ctx, tr.cancel = context.WithCancelCause(t.Context())
+		tr.watch()
+		trace := httptrace.ContextClientTrace(tr.ctx)
+		one, other := net.Pipe()
+		defer other.Close()
+		got := func() (closed, ended bool) {
+			trace.GotConn(httptrace.GotConnInfo{Conn: one})
+			return one.SetDeadline(time.Time{}) != nil, context.Cause(tr.ctx) == errResend
+		}
+		trace.GetConn("")
+		if closed, ended := got(); closed || ended {
+			t.Errorf("the first connection: closed %v, ended %v", closed, ended)
+		}
+		trace.GetConn("")
+		if closed, ended := got(); closed || ended {
+			t.Errorf("nothing was written: closed %v, ended %v", closed, ended)
+		}
+		trace.WroteHeaders()
+		if again {
+			trace.GetConn("")
+			if context.Cause(tr.ctx) != errResend {
+				t.Error("not ended before it has a connection")
+			}
+		}
+		if closed, ended := got(); closed != again || !ended {
+			t.Errorf("again %v: closed %v, ended %v", again, closed, ended)
+		}
+		one.Close()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -181,9 +182,9 @@ func TestSentAgainWithoutGate(t *testing.T) {
 // next is lost, too; and what is told is not called a throttle.
 func TestLostWithItsConnection(t *testing.T) {
 	var arrived atomic.Int64
-	cut := func(int64) bool { return false }
+	var from, to atomic.Int64 // the requests whose connection is cut
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cut(arrived.Add(1)) {
+		if n := arrived.Add(1); from.Load() <= n && n < to.Load() {
 			panic(http.ErrAbortHandler)
 		}
 	}))
@@ -197,12 +198,13 @@ func TestLostWithItsConnection(t *testing.T) {
 	p.Gate = gate.NewConcurrency(1)
 	tr := &retryhttp.Transport{Base: base, Policy: p}
 	calls(t, tr, 1, "GET", srv.URL, "", "")
-	cut = func(n int64) bool { return n == 2 }
+	from.Store(2)
+	to.Store(3)
 	calls(t, tr, 1, "GET", srv.URL, "", "")
 	if arrived.Load() != 3 {
 		t.Errorf("%d requests arrived, want 3", arrived.Load())
 	}
-	cut = func(int64) bool { return true }
+	to.Store(math.MaxInt64)
 	_, err := (&http.Client{Transport: tr}).Get(srv.URL)
 	var e *retry.Error
 	var throttled *gate.ThrottledError
@@ -211,9 +213,9 @@ func TestLostWithItsConnection(t *testing.T) {
 	}
 
 	// The gate may have the last word.
-	cut = func(int64) bool { return false }
+	to.Store(0)
 	calls(t, tr, 1, "GET", srv.URL, "", "")
-	cut = func(int64) bool { return true }
+	to.Store(math.MaxInt64)
 	g := &last{gate.NewConcurrency(1), 1}
 	p.Gate = g
 	_, err = (&http.Client{Transport: tr}).Get(srv.URL)
