@@ -1,0 +1,122 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrDeaf says that a case was left out, because its callers would have gone on waiting for
+// more than two seconds after its end: the limiter does not listen to contexts.
+var ErrDeaf = errors.New("left out: its waits can't be cancelled")
+
+// patience is how long callers of a deaf limiter may go on waiting.
+const patience = 2 * time.Second
+
+var errOver = errors.New("measure: the case is over")
+
+// crowd is what the callers of a case share.
+type crowd struct {
+	ctx   context.Context // ended by the end of the case
+	end   context.CancelCauseFunc
+	epoch time.Time
+	wg    sync.WaitGroup
+
+	failed atomic.Pointer[error] // the first error of a Wait before the end
+}
+
+func newCrowd(ctx context.Context) *crowd {
+	c := &crowd{epoch: time.Now()}
+	c.ctx, c.end = context.WithCancelCause(ctx)
+	return c
+}
+
+func (c *crowd) now() int64 { return int64(time.Since(c.epoch)) }
+
+// giveUp is told that a Wait has returned an error. Before the end of the case it has no reason to.
+func (c *crowd) giveUp(err error) {
+	if c.ctx.Err() == nil && c.failed.CompareAndSwap(nil, &err) {
+		c.end(err)
+	}
+}
+
+// sleep waits, unless the case ends before.
+func (c *crowd) sleep(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.ctx.Done():
+	}
+}
+
+// close ends the case, waits for the callers, and returns why the result is worth nothing.
+func (c *crowd) close() error {
+	c.end(errOver)
+	c.wg.Wait()
+	if err := context.Cause(c.ctx); err != errOver {
+		return err
+	}
+	return nil
+}
+
+// loop plays a case in which each caller takes one token after the other.
+func loop(ctx context.Context, l Limiter, what Case) (*Result, error) {
+	c := newCrowd(ctx)
+	var over atomic.Bool // besides the context, whose Err takes a lock
+	start := make(chan struct{})
+	room := int(float64(what.PerSecond) * (what.warmUp() + what.length()).Seconds() * 1.25)
+	grants := make([][]int64, what.Callers)
+	for i := range grants {
+		grants[i] = make([]int64, 0, room/what.Callers+16)
+	}
+	for i := range what.Callers {
+		c.wg.Go(func() {
+			mine := grants[i]
+			defer func() { grants[i] = mine }()
+			<-start // closed below, whatever happens
+			for !over.Load() {
+				if err := l.Wait(c.ctx); err != nil {
+					c.giveUp(err)
+					return
+				}
+				mine = append(mine, c.now())
+			}
+		})
+	}
+	close(start)
+	c.sleep(what.warmUp())
+	used, known := CPU()
+	from := c.now()
+	c.sleep(what.length())
+	to := c.now()
+	usedBy, _ := CPU()
+	over.Store(true)
+	if err := c.close(); err != nil {
+		return nil, err
+	}
+
+	all := slices.Concat(grants...)
+	slices.Sort(all)
+	r := &Result{Case: what, Excess: Excess(all, what.PerSecond, 1)}
+	r.Grants = within(all, from, to)
+	r.figures()
+	r.CPU = perToken(used, usedBy, known, r.Tokens)
+	return r, nil
+}
+
+// within returns the instants of a sorted slice that are after from and not after to.
+func within(at []int64, from, to int64) []int64 {
+	after := func(t, limit int64) int {
+		if t <= limit {
+			return -1
+		}
+		return 1
+	}
+	i, _ := slices.BinarySearchFunc(at, from, after)
+	j, _ := slices.BinarySearchFunc(at, to, after)
+	return at[i:max(i, j)]
+}

@@ -1,0 +1,201 @@
+// Package measure finds out how exact a rate limiter is: any [Limiter], under any number of
+// callers, on the machine that it runs on.
+//
+// A [Candidate] makes a limiter for a rate, a [Case] says what is asked of it, and [Run]
+// plays the case for real and returns what was seen. The callers are goroutines that wait
+// for a token and then read the clock; nothing else is measured than what they see, so a
+// limiter that grants in time but whose callers the system wakes late is late. The instants
+// go to slices that were made before, one a caller; taking one costs a reading of the clock
+// and a store, for every limiter alike.
+//
+// Words: a token is granted at the instant that its caller reads. The gap error is the
+// distance of the time between two tokens from the interval of the rate. Lateness is how
+// far a token lies behind an even schedule; see [Lateness]. The excess is by how many tokens
+// the worst window of time went over its bound; see [Excess]. A caller that was granted a token
+// and is kept from reading the clock makes a window look fuller than the limiter meant
+// it to be; in a loop by at most one token a caller.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A Limiter lets callers go at the rate it was made for. It is all that a limiter needs to
+// be measured; *rate.Limiter of golang.org/x/time and gate.Rate are Limiters as they are.
+//
+// It may also be a [Holder], or have a method Stop(), which Run calls when all callers
+// have returned.
+type Limiter interface {
+	// Wait returns nil when the caller may go: it has taken one token. It is called by
+	// many goroutines at once. When ctx is done it returns an error soon, unless the
+	// candidate is Deaf.
+	Wait(ctx context.Context) error
+}
+
+// A Holder is a [Limiter] that can let nobody go until d from now, and then goes on as if
+// it had no tokens saved up. Callers of a queued case are gathered under a hold.
+type Holder interface {
+	Limiter
+	Hold(d time.Duration)
+}
+
+// A Candidate is a limiter to be measured.
+type Candidate struct {
+	Name string
+
+	// New returns a limiter that lets perSecond callers a second go, evenly: its burst is 1,
+	// as far as it has such a thing. A new one is made for each case.
+	New func(perSecond int) Limiter
+
+	// Deaf says that Wait does not look at its context. Cases that would leave callers
+	// waiting for long are refused with [ErrDeaf].
+	Deaf bool
+
+	// Peer says that the targets are relative to this one.
+	Peer bool
+}
+
+// A Case is what is asked of a limiter. In a loop, the default, each of the callers takes
+// one token after the other for the given time. In a queue each takes one token, and all
+// of them wait at once: they come under a hold, which then ends, if the limiter is a Holder,
+// and otherwise all at once.
+type Case struct {
+	PerSecond int           // 1 to MaxRate
+	Callers   int           // at least 1
+	Duration  time.Duration // of a loop; made longer for slow rates, until 5 tokens fit
+	Queued    bool
+}
+
+// MaxRate is the highest rate of a [Case].
+const MaxRate = 10_000_000
+
+// String returns the case in the way of "1000/s, 64 callers".
+func (c Case) String() string {
+	s := fmt.Sprintf("%d/s, %d callers", c.PerSecond, c.Callers)
+	if c.Queued {
+		s += " queued"
+	}
+	return s
+}
+
+// Planned returns how long the case takes with a limiter that does what it should.
+func (c Case) Planned() time.Duration {
+	if c.Queued {
+		return c.gather() + c.Ideal()
+	}
+	return c.warmUp() + c.length()
+}
+
+// Ideal returns the time from the first to the last token of a queue at exactly the rate.
+func (c Case) Ideal() time.Duration {
+	return time.Duration(float64(c.Callers-1) / float64(c.PerSecond) * 1e9)
+}
+
+// gather is the length of the hold under which a queue forms.
+func (c Case) gather() time.Duration {
+	return 50*time.Millisecond + time.Duration(c.Callers)*8*time.Microsecond
+}
+
+// warmUp is the time before a loop is looked at: the callers have started by then.
+func (c Case) warmUp() time.Duration {
+	return 20*time.Millisecond + time.Duration(c.Callers)*10*time.Microsecond
+}
+
+// length is how long a loop is looked at.
+func (c Case) length() time.Duration {
+	return max(c.Duration, 5*time.Second/time.Duration(c.PerSecond)+50*time.Millisecond)
+}
+
+// check panics where the case breaks a rule.
+func (c Case) check() {
+	switch {
+	case c.PerSecond < 1 || c.PerSecond > MaxRate:
+		panic(fmt.Sprintf("measure: Run: PerSecond must be 1 to %d, got %d", MaxRate, c.PerSecond))
+	case c.Callers < 1:
+		panic(fmt.Sprintf("measure: Run: Callers must be at least 1, got %d", c.Callers))
+	case !c.Queued && c.Duration <= 0:
+		panic(fmt.Sprintf("measure: Run: Duration must be positive, got %v", c.Duration))
+	}
+}
+
+// A Result is what was seen.
+type Result struct {
+	Case
+	Tokens int     // that were counted
+	Rate   float64 // tokens per second from the first to the last of them; NaN for fewer than two
+
+	Gap  *hdrhistogram.Histogram // gap errors, in ns
+	Late *hdrhistogram.Histogram // lateness, in ns
+
+	// Excess counts every token from the beginning on, for a burst of 1.
+	Excess float64
+
+	// CPU is the processor time per token of the whole process, in ns; NaN where the
+	// system does not tell, or without tokens. In a queue it includes the start of the
+	// goroutines.
+	CPU float64
+
+	// Of a queue only. Total is the time to the last token from the end of the hold, or
+	// from the beginning if the limiter can't be held, as Held tells. Early is how many
+	// callers had come when the hold ended. Cut says that the queue was not empty after three times the
+	// ideal time, and a second: Tokens is how many went by then.
+	Total time.Duration
+	Held  bool
+	Early int
+	Cut   bool
+
+	// Grants are the instants of the tokens that were counted, in order, in ns from the
+	// beginning of the case, or from the end of the hold.
+	Grants []int64
+}
+
+// Error returns by how much the rate differs from the one that was asked for, as a share of
+// it: -0.5 is half the rate. It is NaN when Rate is.
+func (r *Result) Error() float64 { return r.Rate/float64(r.PerSecond) - 1 }
+
+// figures fills in what follows from the grants.
+func (r *Result) figures() {
+	r.Tokens = len(r.Grants)
+	r.Rate = Rate(r.Grants)
+	r.Gap = GapErrors(r.Grants, r.PerSecond)
+	r.Late = Lateness(r.Grants, r.PerSecond)
+}
+
+// perToken returns the processor time per token.
+func perToken(from, to time.Duration, known bool, tokens int) float64 {
+	if !known || tokens == 0 {
+		return math.NaN()
+	}
+	return float64(to-from) / float64(tokens)
+}
+
+// Run plays the case with a limiter of the candidate's. It takes about [Case.Planned], and
+// comes back at the latest two seconds after three times that.
+//
+// The errors are [ErrDeaf], the cause of ctx when that is done before the end, and whatever
+// the limiter's Wait returned for no good reason. There is no result then. Run panics if the
+// candidate has no New or the case breaks a rule.
+func Run(ctx context.Context, c Candidate, what Case) (*Result, error) {
+	what.check()
+	if c.New == nil {
+		panic(fmt.Sprintf("measure: Run: New must not be nil, got a Candidate %q without", c.Name))
+	}
+	if c.Deaf && !what.Queued && float64(what.Callers)/float64(what.PerSecond) > patience.Seconds() {
+		return nil, ErrDeaf
+	}
+	runtime.GC() // what the last case has left behind is not this one's
+	l := c.New(what.PerSecond)
+	if s, ok := l.(interface{ Stop() }); ok {
+		defer s.Stop()
+	}
+	if what.Queued {
+		return queue(ctx, l, what)
+	}
+	return loop(ctx, l, what)
+}

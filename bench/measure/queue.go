@@ -1,0 +1,58 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// queue plays a case in which each caller takes one token, and all of them wait at once.
+func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
+	c := newCrowd(ctx)
+	grants := make([]int64, what.Callers)
+	var come atomic.Int64
+	used, known := CPU()
+	release := c.now()
+	h, held := l.(Holder)
+	if held {
+		h.Hold(what.gather())
+		release += int64(what.gather())
+	}
+	for i := range grants {
+		c.wg.Go(func() {
+			come.Add(1)
+			if err := l.Wait(c.ctx); err != nil {
+				c.giveUp(err)
+				return
+			}
+			grants[i] = c.now()
+		})
+	}
+	c.sleep(time.Duration(release - c.now()))
+	early := int(come.Load())
+	// Whoever is still there by then is sent home.
+	cut := time.AfterFunc(time.Duration(release-c.now())+3*what.Ideal()+time.Second, func() { c.end(errOver) })
+	defer cut.Stop()
+	c.wg.Wait()
+	usedBy, _ := CPU()
+	if err := c.close(); err != nil {
+		return nil, err
+	}
+
+	slices.Sort(grants)
+	missing, _ := slices.BinarySearchFunc(grants, 0, func(t, _ int64) int { return cmp.Compare(t, 1) })
+	grants = grants[missing:]
+	r := &Result{Case: what, Excess: Excess(grants, what.PerSecond, 1), Held: held, Early: early, Cut: missing > 0}
+	for i := range grants {
+		grants[i] -= release
+	}
+	r.Grants = grants
+	r.figures()
+	if n := len(grants); n > 0 {
+		r.Total = time.Duration(grants[n-1])
+	}
+	r.CPU = perToken(used, usedBy, known, r.Tokens)
+	return r, nil
+}

@@ -1,0 +1,247 @@
+// Package report is the program that measures rate limiters beside each other: what
+// go run ./bench/accuracy does. It is a package so that anybody can measure a limiter of their
+// own with it, beside the others or alone:
+//
+//	package main
+//
+//	func main() {
+//		mine := measure.Candidate{Name: "mine", New: func(perSecond int) measure.Limiter { return newMine(perSecond) }}
+//		report.Main(append(peers.All(), mine))
+//	}
+//
+// It plays every [measure.Case] that the flags ask for with each candidate, one after the other
+// in one process, and prints tables. -h lists the flags.
+package report
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/escapement-go/escapement/bench/measure"
+)
+
+// Exit statuses.
+const (
+	ok          = 0
+	failed      = 1
+	misuse      = 2
+	interrupted = 130 // as a shell reports a program that SIGINT ended
+)
+
+// Main is the program, with the flags of the command line. It ends the process: with 0 when all was
+// measured, whether or not the targets are met; with 1 when something could not be written
+// or a limiter failed; with 2 when a flag is wrong; and with 130 after an interrupt, which
+// ends the measuring but still reports what was measured until then. A second interrupt ends it at
+// once.
+//
+// It panics if a candidate has no name or no New, or two have the same name.
+func Main(candidates []measure.Candidate) {
+	check(candidates)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second one is not ours
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, candidates)
+	stop()
+	os.Exit(code)
+}
+
+// check panics where candidates break a rule.
+func check(candidates []measure.Candidate) {
+	seen := map[string]bool{}
+	for _, c := range candidates {
+		switch {
+		case c.Name == "" || seen[c.Name]:
+			panic(fmt.Sprintf("report: Main: each candidate must have a name of its own, got %q", c.Name))
+		case c.New == nil:
+			panic(fmt.Sprintf("report: Main: each candidate must have New, got %q without", c.Name))
+		}
+		seen[c.Name] = true
+	}
+}
+
+// run is the program, but for its end.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, all []measure.Candidate) int {
+	complain := func(status int, err error) int {
+		fmt.Fprintf(stderr, "accuracy: %v\n", err)
+		return status
+	}
+	o, err := parse(args, stdout, all)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return ok
+	case err != nil:
+		return complain(misuse, fmt.Errorf("%w (-h lists the flags)", err))
+	}
+	f, err := open(o)
+	if err != nil {
+		return complain(failed, err)
+	}
+	var b *bar
+	if isTerminal(stderr) {
+		b = newBar(stderr, o.planned())
+	}
+	began := time.Now()
+	done, measuring := o.measure(ctx, b, f.rawTo)
+	b.finish()
+
+	about := machine(began)
+	err = errors.Join(printText(stdout, about, done), f.write(o, about, done))
+	for _, r := range done {
+		if !r.measured() && r.note != measure.ErrDeaf.Error() {
+			err = errors.Join(err, fmt.Errorf("%s, %v: %s", r.limiter, r.Case, r.note))
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		if err != nil {
+			complain(interrupted, err)
+		}
+		return complain(interrupted, fmt.Errorf("interrupted after %d of %d cases", len(done), len(o.candidates)*len(o.cases())))
+	case measuring != nil || err != nil:
+		return complain(failed, errors.Join(measuring, err))
+	}
+	return ok
+}
+
+// planned returns how long all of it takes with limiters that do what they should.
+func (o *options) planned() (d time.Duration) {
+	for _, c := range o.cases() {
+		d += c.Planned() * time.Duration(len(o.candidates))
+	}
+	return d
+}
+
+// measure plays all cases, until ctx is done. The error is that of writing the raw data.
+func (o *options) measure(ctx context.Context, b *bar, to *raw) (done rows, err error) {
+	for _, what := range o.cases() {
+		for _, c := range o.candidates {
+			b.begin(fmt.Sprintf("%s, %v", c.Name, what))
+			res, failure := measure.Run(ctx, c, what)
+			if ctx.Err() != nil {
+				return done, nil
+			}
+			b.end(what.Planned())
+			if failure != nil {
+				done = append(done, missing(c, what, failure))
+				continue
+			}
+			done = append(done, newRow(c, res))
+			if err := to.add(c.Name, res); err != nil {
+				return done, err
+			}
+		}
+	}
+	return done, nil
+}
+
+// files are those that were asked for; nil is none. They are opened before the work, so that it is
+// not in vain.
+type files struct {
+	csv, raw, md *os.File
+	rawTo        *raw
+}
+
+// open creates the files and the folder.
+func open(o *options) (f *files, err error) {
+	f = &files{}
+	for _, x := range []struct {
+		name string
+		to   **os.File
+	}{{o.csv, &f.csv}, {o.raw, &f.raw}, {o.md, &f.md}} {
+		if x.name == "" {
+			continue
+		}
+		if *x.to, err = os.Create(x.name); err != nil {
+			return nil, err
+		}
+	}
+	if f.raw != nil {
+		if f.rawTo, err = newRaw(f.raw); err != nil {
+			return nil, err
+		}
+	}
+	if o.out != "" {
+		err = os.MkdirAll(o.out, 0o777)
+	}
+	return f, err
+}
+
+// write writes everything but the raw data, which are there already, and closes the files.
+func (f *files) write(o *options, about string, done rows) error {
+	var all []error
+	fill := func(to *os.File, write func(io.Writer) error) {
+		if to != nil {
+			w := bufio.NewWriter(to)
+			all = append(all, write(w), w.Flush(), to.Close())
+		}
+	}
+	fill(f.csv, func(w io.Writer) error { return writeCSV(w, done) })
+	fill(f.raw, func(io.Writer) error { return nil })
+	pictures := done.pictures()
+	fill(f.md, func(w io.Writer) error {
+		return writeMarkdown(w, about, done, links(o, pictures))
+	})
+	if o.out != "" {
+		for _, p := range pictures {
+			all = append(all, p.save(o.out))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// links returns where the pictures are, as seen from the Markdown file.
+func links(o *options, pictures []picture) (lines []string) {
+	if o.out == "" || o.md == "" {
+		return nil
+	}
+	folder, err := filepath.Rel(filepath.Dir(o.md), o.out)
+	if err != nil {
+		folder = o.out // of which one is absolute and the other is not
+	}
+	for _, p := range pictures {
+		lines = append(lines, fmt.Sprintf("![%s](%s)", p.title, filepath.ToSlash(filepath.Join(folder, p.name+".svg"))))
+	}
+	return lines
+}
+
+// printText writes all tables for a terminal, the targets last.
+func printText(w io.Writer, about string, done rows) error {
+	if _, err := fmt.Fprintf(w, "%s\n\n", about); err != nil {
+		return err
+	}
+	for _, t := range append(tables(done), targetTable(done.targets())) {
+		if err := t.text(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeMarkdown writes all tables as Markdown, the targets first.
+func writeMarkdown(w io.Writer, about string, done rows, pictures []string) error {
+	if _, err := fmt.Fprintf(w, "# Accuracy\n\n%s\n\nMade by `go run ./bench/accuracy`; README.md says how, and what the words mean.\n\n", about); err != nil {
+		return err
+	}
+	if err := targetTable(done.targets()).markdown(w); err != nil {
+		return err
+	}
+	for _, line := range pictures {
+		if _, err := fmt.Fprintf(w, "%s\n\n", line); err != nil {
+			return err
+		}
+	}
+	for _, t := range tables(done) {
+		if err := t.markdown(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
