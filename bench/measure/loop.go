@@ -20,12 +20,10 @@ var errOver = errors.New("measure: the case is over")
 
 // crowd is what the callers of a case share.
 type crowd struct {
-	ctx   context.Context // ended by the end of the case
-	end   context.CancelCauseFunc
+	ctx   context.Context         // ended by the end of the case
+	end   context.CancelCauseFunc // the first cause counts; an error of Wait before the end is one
 	epoch time.Time
 	wg    sync.WaitGroup
-
-	failed atomic.Pointer[error] // the first error of a Wait before the end
 }
 
 func newCrowd(ctx context.Context) *crowd {
@@ -35,13 +33,6 @@ func newCrowd(ctx context.Context) *crowd {
 }
 
 func (c *crowd) now() int64 { return int64(time.Since(c.epoch)) }
-
-// giveUp is told that a Wait has returned an error. Before the end of the case it has no reason to.
-func (c *crowd) giveUp(err error) {
-	if c.ctx.Err() == nil && c.failed.CompareAndSwap(nil, &err) {
-		c.end(err)
-	}
-}
 
 // sleep waits, unless the case ends before.
 func (c *crowd) sleep(d time.Duration) {
@@ -80,7 +71,7 @@ func loop(ctx context.Context, l Limiter, what Case) (*Result, error) {
 			<-start // closed below, whatever happens
 			for !over.Load() {
 				if err := l.Wait(c.ctx); err != nil {
-					c.giveUp(err)
+					c.end(err)
 					return
 				}
 				mine = append(mine, c.now())

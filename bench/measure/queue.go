@@ -1,17 +1,20 @@
 package measure
 
 import (
-	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
 )
 
+// never stands for the instant of a caller that got no token.
+const never = math.MinInt64
+
 // queue plays a case in which each caller takes one token, and all of them wait at once.
 func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	c := newCrowd(ctx)
-	grants := make([]int64, what.Callers)
+	grants := slices.Repeat([]int64{never}, what.Callers)
 	var come atomic.Int64
 	used, known := CPU()
 	release := c.now()
@@ -24,7 +27,7 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 		c.wg.Go(func() {
 			come.Add(1)
 			if err := l.Wait(c.ctx); err != nil {
-				c.giveUp(err)
+				c.end(err)
 				return
 			}
 			grants[i] = c.now()
@@ -42,7 +45,7 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	}
 
 	slices.Sort(grants)
-	missing, _ := slices.BinarySearchFunc(grants, 0, func(t, _ int64) int { return cmp.Compare(t, 1) })
+	missing, _ := slices.BinarySearch(grants, never+1)
 	grants = grants[missing:]
 	r := &Result{Case: what, Excess: Excess(grants, what.PerSecond, 1), Held: held, Early: early, Cut: missing > 0}
 	for i := range grants {
