@@ -32,7 +32,7 @@ func ExampleRun() {
 		fmt.Printf("%v: over the limit: %t\n", r.Case, r.Error() > 1)
 	}
 	// Output:
-	// 50/s, 1 callers: over the limit: false
+	// 50/s, 1 caller: over the limit: false
 	// 50/s, 8 callers: over the limit: true
 }
 

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -78,6 +79,9 @@ const MaxRate = 10_000_000
 // String returns the case in the way of "1000/s, 64 callers".
 func (c Case) String() string {
 	s := fmt.Sprintf("%d/s, %d callers", c.PerSecond, c.Callers)
+	if c.Callers == 1 {
+		s = strings.TrimSuffix(s, "s")
+	}
 	if c.Queued {
 		s += " queued"
 	}
@@ -143,8 +147,9 @@ type Result struct {
 
 	// Of a queue only. Total is the time to the last token from the end of the hold, or
 	// from the beginning if the limiter can't be held, as Held tells. Early is how many
-	// callers had come when the hold ended. Cut says that the queue was not empty after three times the
-	// ideal time, and a second: Tokens is how many went by then.
+	// callers had come when the hold ended: all of them, or the machine was too slow. Cut
+	// says that the queue was not empty after three times the ideal time, and a second:
+	// Tokens is how many went by then.
 	Total time.Duration
 	Held  bool
 	Early int

@@ -34,7 +34,10 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 		})
 	}
 	c.sleep(time.Duration(release - c.now()))
-	early := int(come.Load())
+	early := 0
+	if held {
+		early = int(come.Load())
+	}
 	// Whoever is still there by then is sent home.
 	cut := time.AfterFunc(time.Duration(release-c.now())+3*what.Ideal()+time.Second, func() { c.end(errOver) })
 	defer cut.Stop()

@@ -202,6 +202,7 @@ func TestMisuse(t *testing.T) {
 func TestNames(t *testing.T) {
 	for want, c := range map[string]measure.Case{
 		"5000/s, 64 callers":     {PerSecond: 5000, Callers: 64},
+		"1/s, 1 caller":          {PerSecond: 1, Callers: 1},
 		"10/s, 2 callers queued": {PerSecond: 10, Callers: 2, Queued: true},
 	} {
 		if got := c.String(); got != want {

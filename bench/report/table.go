@@ -24,12 +24,14 @@ func (t *table) add(cells ...string) { t.cells = append(t.cells, cells) }
 // left reports whether a column is set to the left.
 func (t *table) left(column int) bool { return t.texts || column == 0 }
 
-// text writes the table for a terminal.
+// text writes the table for a terminal. A note, after which nothing follows, may be wider than its column.
 func (t *table) text(w io.Writer) error {
 	width := make([]int, len(t.head))
 	for _, line := range append([][]string{t.head}, t.cells...) {
 		for i, s := range line {
-			width[i] = max(width[i], utf8.RuneCountInString(s))
+			if i+1 == len(line) || line[i+1] != "" || t.texts {
+				width[i] = max(width[i], utf8.RuneCountInString(s))
+			}
 		}
 	}
 	var b strings.Builder
@@ -37,7 +39,7 @@ func (t *table) text(w io.Writer) error {
 	for _, line := range append([][]string{t.head}, t.cells...) {
 		var l strings.Builder
 		for i, s := range line {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
+			pad := strings.Repeat(" ", max(0, width[i]-utf8.RuneCountInString(s)))
 			if t.left(i) {
 				l.WriteString(s + pad + "  ")
 			} else {
