@@ -59,7 +59,7 @@ func loop(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	c := newCrowd(ctx)
 	var over atomic.Bool // besides the context, whose Err takes a lock
 	start := make(chan struct{})
-	room := int(float64(what.PerSecond) * (what.warmUp() + what.length()).Seconds() * 1.25)
+	room := int(min(float64(what.PerSecond)*(what.warmUp()+what.length()).Seconds()*1.25, 1<<26))
 	grants := make([][]int64, what.Callers)
 	for i := range grants {
 		grants[i] = make([]int64, 0, room/what.Callers+16)

@@ -171,6 +171,17 @@ func TestFailure(t *testing.T) {
 	})
 }
 
+// A case that is left out is no failure.
+func TestLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), []string{"-limiters", "uber/ratelimit/noslack", "-rates", "1", "-callers", "3", "-queues", "none"}, &out, &errs, peers.All())
+		if want := "uber/ratelimit/noslack 1 left out: its waits can't be cancelled"; code != ok || errs.Len() > 0 || !strings.Contains(words(out.String()), want) {
+			t.Errorf("exit %d, standard error %q, output\n%s", code, errs.String(), out.String())
+		}
+	})
+}
+
 func TestMisuse(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {

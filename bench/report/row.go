@@ -88,7 +88,7 @@ func curve(h *hdrhistogram.Histogram) []point {
 }
 
 // kept is about how many of the tokens a row keeps.
-const kept = 500
+const kept = 250
 
 // some returns every so many-th token, and the last.
 func some(at []int64) (points []point) {
