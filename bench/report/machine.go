@@ -9,11 +9,16 @@ import (
 	"time"
 )
 
-// machine says on what was measured, and when.
+// machine says on what was measured, and when; on Linux also how busy it was with other things.
 func machine(now time.Time) string {
 	s := fmt.Sprintf("%s, %s %s/%s, GOMAXPROCS %d", now.Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
 	if model := processorModel(); model != "" {
 		s += ", " + model
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if f := strings.Fields(string(load)); len(f) > 0 {
+			s += ", load average " + f[0] + " before"
+		}
 	}
 	return s
 }

@@ -88,11 +88,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, all []mea
 	if isTerminal(stderr) {
 		b = newBar(stderr, o.planned())
 	}
-	began := time.Now()
+	about := machine(time.Now())
 	done, measuring := o.measure(ctx, b, f.rawTo)
 	b.finish()
 
-	about := machine(began)
 	err = errors.Join(printText(stdout, about, done), f.write(o, about, done))
 	for _, r := range done {
 		if !r.measured() && r.note != measure.ErrDeaf.Error() {
