@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"pace":            {"internal/schedule", "internal/timing"},
 	"gate":            {"internal/adapt", "internal/schedule", "internal/timing", "pace"},
 	"gate/gatetest":   {"gate"},
-	"group":           {"gate"},
+	"group":           {"gate", "internal/timing"},
 	"retry":           {"gate", "internal/timing"},
 	"retry/retryhttp": {"gate", "internal/timing", "retry"},
 }

@@ -18,8 +18,8 @@ import (
 //
 // The zero Group is ready for use: without a limit, without a gate and without a context
 // of the caller's. A Group must not be copied after it was first used. Go, GoCost, TryGo
-// and Wait can be called from any number of goroutines, jobs among them; SetLimit and
-// SetGate must not be called while they are.
+// and Wait can be called from any number of goroutines, jobs among them; SetLimit, SetGate
+// and SetRecover must not be called while they are.
 //
 // It can be used again after Wait, but an error stays: a Group that has failed goes on
 // to return that error, and with a gate it starts nothing more. A new task wants a new
@@ -31,6 +31,9 @@ type Group struct {
 	active atomic.Int64  // goroutines that belong to the group and have not ended
 	sem    chan struct{} // nil: no limit. Its capacity is the limit: each goroutine's start sends, its end receives; never closed
 	gate   gate.Gate     // nil: none
+	// recovers says that panics become errors. Like sem and gate it is set while no
+	// goroutine is active.
+	recovers bool
 
 	// ctx is the group's context: WithContext's, or one that a gate made necessary. It
 	// lives as long as the group. Whoever reads it without the lock knows that it was
@@ -39,11 +42,13 @@ type Group struct {
 	cancel context.CancelCauseFunc
 	bound  bool // ctx is WithContext's: Wait ends it
 
-	// mu guards err, and the making and the ending of ctx, so that the two agree: once
-	// fail has returned, to whoever it was, the context has ended. No job runs under it,
-	// and nobody waits.
-	mu  sync.Mutex
-	err error // the first
+	// mu guards what follows, and the making and the ending of ctx, so that err and ctx
+	// agree: once fail has returned, to whoever it was, the context has ended. No job
+	// runs under it, and nobody waits.
+	mu     sync.Mutex
+	err    error         // the first
+	stages int           // goroutines of stages that have not ended
+	idle   chan struct{} // closed when stages is 0; nil: nobody waits for that
 }
 
 // WithContext returns a group and its context, which is derived from ctx.
@@ -75,8 +80,9 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 // the group like one of f: a *[gate.CapacityError], or a *[gate.DeadlineError], which comes
 // as soon as it is known that the last job can't start before the context's deadline.
 //
-// If f panics, the program crashes, and Wait does not return before that. If f calls
-// [runtime.Goexit], that counts as a return without an error.
+// If f panics, the program crashes, and Wait does not return before that, unless
+// [Group.SetRecover] says otherwise. If f calls [runtime.Goexit], that counts as a return
+// without an error.
 func (g *Group) Go(f func() error) {
 	if g.gate != nil {
 		g.pass(1, f)
@@ -283,7 +289,7 @@ func (g *Group) done(sem <-chan struct{}) {
 // run is the goroutine of a job without a gate.
 func (g *Group) run(sem chan struct{}, f func() error) {
 	defer g.done(sem)
-	if err := f(); err != nil {
+	if err := g.call(f); err != nil {
 		g.fail(err)
 	}
 }
@@ -321,7 +327,7 @@ func (g *Group) work(p gate.Pass, f func() error) {
 	}
 	err := errUnfinished
 	defer func() { p.Leave(err) }()
-	if err = f(); err != nil {
+	if err = g.call(f); err != nil {
 		// Before leaving: whoever gets the place must not start.
 		g.fail(err)
 	}

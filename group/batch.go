@@ -1,0 +1,198 @@
+package group
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// BatchOptions are the options of [Batch]. A nil *BatchOptions means the defaults, as does
+// the zero BatchOptions.
+type BatchOptions struct {
+	// Wait is how long the first value of a batch waits for the others; 0 means until the
+	// batch is full or in is closed. A negative Wait is none: whoever is ready to take a
+	// batch gets what is there.
+	Wait time.Duration
+
+	Clock clock.Clock // nil means the real clock
+}
+
+// Batch returns a channel of batches of n values of in, in their order. A batch is given
+// when it is full, when its first value has waited as long as the options say, and when in
+// is closed; it is never empty. While nobody takes a batch whose time has come it still
+// grows, up to n. At most n values are in the stage, and each batch is a slice of its own.
+//
+// It panics if in is nil or n less than 1.
+func Batch[T any](g *Group, in <-chan T, n int, o *BatchOptions) <-chan []T {
+	checkInput("Batch", in)
+	if n < 1 {
+		panic(fmt.Sprintf("group: Batch: n must be at least 1, got %d", n))
+	}
+	if o == nil {
+		o = &BatchOptions{}
+	}
+	b := &batcher[T]{in: in, n: n, wait: o.Wait}
+	if o.Wait > 0 {
+		b.clk = timing.New(o.Clock)
+		b.rang = make(chan struct{}, 1)
+		b.alarm = timing.NewAlarm(b.clk, func() {
+			select {
+			case b.rang <- struct{}{}:
+			default:
+			}
+		})
+	}
+	// No buffer: a batch that nobody takes had better grow.
+	return sourceOf(g, 0, b.run)
+}
+
+// batcher is the goroutine of a Batch.
+type batcher[T any] struct {
+	*sender[[]T]
+	in    <-chan T
+	n     int
+	wait  time.Duration
+	batch []T
+	usual int // length of the batch before
+
+	// With a Wait above 0. The alarm sends to rang, whose capacity is 1: it is a reason
+	// to look at the time and nothing more.
+	clk   *timing.Clock
+	alarm *timing.Alarm
+	rang  chan struct{}
+	due   int64 // instant at which the batch's first value has waited long enough
+}
+
+func (b *batcher[T]) run(s *sender[[]T]) error {
+	b.sender = s
+	if b.alarm != nil {
+		defer b.alarm.Stop()
+	}
+	for open := true; open; {
+		var v T
+		if v, open = receive(&b.flow, b.in); open {
+			b.batch = append(make([]T, 0, min(b.n, max(b.usual, 16))), v)
+			open = b.gather() && b.offer()
+		}
+		if len(b.batch) > 0 && !b.give() {
+			break
+		}
+	}
+	return nil
+}
+
+// give sends the batch.
+func (b *batcher[T]) give() bool {
+	batch := b.batch
+	b.given()
+	return b.send(batch)
+}
+
+// given forgets the batch.
+func (b *batcher[T]) given() {
+	b.usual = len(b.batch)
+	b.batch = nil
+}
+
+// add adds a value that was received, and passes on whether there was one.
+func (b *batcher[T]) add(v T, ok bool) bool {
+	if ok {
+		b.batch = append(b.batch, v)
+	} else {
+		b.ended()
+	}
+	return ok
+}
+
+// gather adds values until the batch is full or its time has come. It returns false at the
+// end of in, or of the group.
+func (b *batcher[T]) gather() bool {
+	switch {
+	case b.wait < 0:
+		for len(b.batch) < b.n {
+			select {
+			case v, ok := <-b.in:
+				if !b.add(v, ok) {
+					return false
+				}
+				continue
+			default:
+			}
+			break
+		}
+		return true
+	case b.wait == 0:
+		for len(b.batch) < b.n {
+			v, ok := receive(&b.flow, b.in)
+			if !ok {
+				return false
+			}
+			b.batch = append(b.batch, v)
+		}
+		return true
+	}
+	now := b.clk.Now()
+	b.due = timing.Later(now, b.wait)
+	b.alarm.Set(now, b.due)
+	for len(b.batch) < b.n {
+		// What is there costs no select, unless the alarm has rung.
+		if len(b.rang) == 0 {
+			select {
+			case v, ok := <-b.in:
+				if !b.add(v, ok) {
+					return false
+				}
+				continue
+			default:
+			}
+		}
+		select {
+		case v, ok := <-b.in:
+			if !b.add(v, ok) {
+				return false
+			}
+		case <-b.rang:
+			now := b.clk.Now()
+			if now >= b.due {
+				b.alarm.Rang()
+				return true
+			}
+			// It was set for an earlier batch.
+			b.alarm.Rang()
+			b.alarm.Set(now, b.due)
+		case <-b.done:
+			b.ended()
+			return false
+		}
+	}
+	return true
+}
+
+// offer lets the batch go, or grow until it is full. It returns false at the end of in, or
+// of the group.
+func (b *batcher[T]) offer() bool {
+	for len(b.batch) < b.n {
+		select {
+		case b.out <- b.batch:
+			b.given()
+			return true
+		default:
+		}
+		select {
+		case b.out <- b.batch:
+			b.given()
+			return true
+		case v, ok := <-b.in:
+			if !b.add(v, ok) {
+				return false
+			}
+		case <-b.done:
+			b.ended()
+			return false
+		}
+	}
+	return true
+}

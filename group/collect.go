@@ -1,0 +1,187 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"iter"
+)
+
+// ErrStopped is the failure of a group one of whose sinks wanted no more: the loop over
+// [All] was left, or [First] had what it came for.
+var ErrStopped = errors.New("group: stopped by a reader that wanted no more")
+
+// sink is the end of a pipeline, in the goroutine of the caller. It is active in the group,
+// so that Wait does not end the context before everything was read, but it is no stage:
+// it waits for those.
+type sink struct{ flow }
+
+func (s *sink) begin(g *Group) {
+	s.init(g)
+	g.enlist()
+}
+
+// end ends the sink and returns its error.
+func (s *sink) end() (err error) {
+	if s.ended() {
+		err = s.g.awaitStages()
+	}
+	s.g.active.Add(-1)
+	s.g.wg.Done()
+	return err
+}
+
+// stop ends the group, unless it has ended, and then the sink.
+func (s *sink) stop() {
+	s.g.fail(ErrStopped)
+	s.end()
+}
+
+// next returns the next value. A group that has ended has none.
+func next[T any](s *sink, in <-chan T) (v T, ok bool) {
+	if s.ended() {
+		return v, false
+	}
+	return receive(&s.flow, in)
+}
+
+// All returns the values of in, to be ranged over once. The error is nil with each of them.
+// If the group fails, the last pair is a zero value with the group's error, after all its
+// stages have ended.
+//
+// Whoever leaves the loop early wants no more: that fails the group with [ErrStopped], and
+// all its stages have ended before control is back. It panics if in is nil.
+func All[T any](g *Group, in <-chan T) iter.Seq2[T, error] {
+	checkInput("All", in)
+	return func(yield func(T, error) bool) {
+		var s sink
+		s.begin(g)
+		left := true
+		defer func() {
+			if left { // also by a panic
+				s.stop()
+			}
+		}()
+		for {
+			v, ok := next(&s, in)
+			if !ok {
+				break
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+		left = false
+		if err := s.end(); err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// First returns the first value of in, and true. It wants no more, which fails the group
+// with [ErrStopped], and all its stages have ended when First returns. If there is no value
+// it returns false, and the group's error if that is why.
+//
+// It panics if in is nil.
+func First[T any](g *Group, in <-chan T) (v T, ok bool, err error) {
+	checkInput("First", in)
+	var s sink
+	s.begin(g)
+	if v, ok = next(&s, in); ok {
+		s.stop()
+		return v, true, nil
+	}
+	return v, false, s.end()
+}
+
+// Collect returns the values of in. With an error they are those that came before.
+//
+// It panics if in is nil.
+func Collect[T any](g *Group, in <-chan T) ([]T, error) {
+	checkInput("Collect", in)
+	var s sink
+	s.begin(g)
+	var all []T
+	for {
+		v, ok := next(&s, in)
+		if !ok {
+			return all, s.end()
+		}
+		all = append(all, v)
+	}
+}
+
+// Reduce makes one result of all values of in: f gets the result so far, which is initial at
+// first, and the next value. f is called by the caller's goroutine. Its first error fails
+// the group. With an error the result is what it was before.
+//
+// It panics if in or f is nil.
+func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Context, sofar R, v T) (R, error)) (R, error) {
+	checkInput("Reduce", in)
+	checkFunc("Reduce", f == nil)
+	if g.recovers {
+		inner := f
+		f = func(ctx context.Context, sofar R, v T) (r R, err error) {
+			defer caught(&err)
+			return inner(ctx, sofar, v)
+		}
+	}
+	var s sink
+	s.begin(g)
+	left := true
+	defer func() {
+		if left { // by a panic
+			s.stop()
+		}
+	}()
+	sofar := initial
+	for {
+		v, ok := next(&s, in)
+		if !ok {
+			break
+		}
+		r, err := f(s.ctx, sofar, v)
+		if err != nil {
+			if !s.ended() {
+				g.fail(err)
+			}
+			break
+		}
+		sofar = r
+	}
+	left = false
+	return sofar, s.end()
+}
+
+// ForEach calls f for each value of in, and returns when all of that is over. The first
+// error of f, or of entering the gate, fails the group. Nothing comes out, so Ordered and
+// Buffer have no meaning here; one worker works in order.
+//
+// It panics if in or f is nil, and where s breaks a rule.
+func ForEach[A any](g *Group, in <-chan A, f func(context.Context, A) error, s *Stage) error {
+	checkInput("ForEach", in)
+	checkFunc("ForEach", f == nil)
+	d := s.withDefaults("ForEach")
+	m := &caller[A, struct{}]{f: func(ctx context.Context, a A) (struct{}, bool, error) {
+		return struct{}{}, false, f(ctx, a)
+	}}
+	m.init("ForEach", g, &d)
+	var end sink
+	end.begin(g)
+	finished := make(chan struct{})
+	m.start(d.Workers, d.Meter, func(c *cell) {
+		for {
+			a, ok := receive(&m.flow, in)
+			if !ok {
+				return
+			}
+			c.took(m.first)
+			if _, _, ok := m.call(c, a); !ok {
+				return
+			}
+			c.set(idle)
+		}
+	}, func() { close(finished) })
+	<-finished
+	return end.end()
+}

@@ -1,0 +1,262 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/escapement-go/escapement/gate"
+)
+
+// Stage says how a stage works. A nil *Stage is one worker and no gate; the zero Stage is
+// the same. A stage reads it when it is made, so that one Stage can be used for several
+// and changed in between.
+type Stage struct {
+	// Workers is how many goroutines call f, and so how many calls can be under way at
+	// once; 0 means 1.
+	Workers int
+
+	// Ordered makes results come out in the order in which their items came in. While
+	// one item takes long, later ones are worked on: up to Workers + Buffer items are
+	// between coming in and going out. A stage with one worker is always in order.
+	Ordered bool
+
+	// Buffer is how many results the output channel holds that nobody has taken yet;
+	// 0 means the larger of 64 and Workers, negative means none. In an ordered stage it
+	// is the look-ahead, too.
+	//
+	// So a stage holds at most Workers + Buffer items, or Workers + 2·Buffer if it is
+	// ordered. A gate that lets r items go a second stays busy behind an item that takes
+	// t seconds if Buffer is at least r·t.
+	Buffer int
+
+	// Gate is entered by the worker, once for each item and right before f, and left
+	// right after with f's own error; nil means none. It is not the group's gate, which
+	// is for jobs alone. An item that waits there holds up no other, as long as there
+	// are workers and look-ahead left. Should f try several times, with retry.Wrap, it
+	// is the attempts that must enter the gate: give it to the retry policy instead.
+	Gate gate.Gate
+
+	// Cost is what an item costs at the gate: a func(A) int, where A is the type of the
+	// items. A nil Cost means 1 for each. It is called once for each item and must
+	// return at least 1.
+	Cost any
+
+	// Meter counts what the stage does; nil means that nobody does.
+	Meter *Meter
+}
+
+// defaultBuffer is as many as it takes for a hop to cost little more than the channel's
+// own work. Twice as many gain a twentieth.
+const defaultBuffer = 64
+
+var defaultStage Stage
+
+// withDefaults returns the stage with its defaults. It panics, in the name of the function
+// that was called, where a rule is broken.
+func (s *Stage) withDefaults(name string) Stage {
+	if s == nil {
+		s = &defaultStage
+	}
+	if s.Workers < 0 {
+		panic(fmt.Sprintf("group: %s: Stage.Workers must not be negative, got %d", name, s.Workers))
+	}
+	if s.Cost != nil && s.Gate == nil {
+		panic(fmt.Sprintf("group: %s: Stage.Cost must come with a Gate, got none", name))
+	}
+	d := *s
+	d.Workers = max(d.Workers, 1)
+	switch {
+	case d.Buffer < 0:
+		d.Buffer = 0
+	case d.Buffer == 0:
+		d.Buffer = max(defaultBuffer, d.Workers)
+	}
+	return d
+}
+
+// costOf returns the Cost as what it must be.
+func costOf[A any](name string, s *Stage) func(A) int {
+	if s.Cost == nil {
+		return nil
+	}
+	cost, ok := s.Cost.(func(A) int)
+	if !ok {
+		panic(fmt.Sprintf("group: %s: Stage.Cost must be a %T, got a %T", name, cost, s.Cost))
+	}
+	return cost
+}
+
+// checkInput panics on a channel that nobody can ever send to.
+func checkInput[T any](name string, in <-chan T) {
+	if in == nil {
+		panic(fmt.Sprintf("group: %s: in must not be nil", name))
+	}
+}
+
+func checkFunc(name string, isNil bool) {
+	if isNil {
+		panic(fmt.Sprintf("group: %s: f must not be nil", name))
+	}
+}
+
+// flow is what the goroutines of one stage have in common. They wait for nothing without
+// looking at the group's context, fail the group before they end early, and only then
+// close their output.
+type flow struct {
+	g    *Group
+	ctx  context.Context
+	done <-chan struct{} // of ctx
+	left atomic.Int64    // goroutines that have not ended
+}
+
+func (fl *flow) init(g *Group) {
+	fl.g = g
+	fl.ctx = g.context()
+	fl.done = fl.ctx.Done()
+}
+
+// ended reports whether the context has ended, and makes that the group's failure if
+// nothing else was.
+func (fl *flow) ended() bool {
+	select {
+	case <-fl.done:
+		return fl.g.ended()
+	default:
+		return false
+	}
+}
+
+// start starts the stage's goroutines. The last of them to end calls end, which closes the
+// output.
+func (fl *flow) start(workers int, meter *Meter, work func(*cell), end func()) {
+	cells := meter.add(workers)
+	fl.left.Store(int64(workers))
+	for i := range workers {
+		var c *cell
+		if cells != nil {
+			c = &cells[i]
+		}
+		fl.g.enlistStage()
+		go fl.run(work, c, end)
+	}
+}
+
+func (fl *flow) run(work func(*cell), c *cell, end func()) {
+	returned := false
+	defer func() {
+		v := recover()
+		switch {
+		case v != nil && !fl.g.recovers:
+			panic(v) // see Group.done
+		case v != nil:
+			fl.g.fail(newPanicError(v))
+		case !returned:
+			fl.g.fail(errUnfinished)
+		}
+		c.set(gone)
+		// Whoever has seen the output's end may take the group for idle.
+		fl.g.active.Add(-1)
+		if fl.left.Add(-1) == 0 {
+			end()
+		}
+		fl.g.doneStage()
+	}()
+	work(c)
+	returned = true
+}
+
+// receive waits for the next value of in. It returns false at the end of in, or of the
+// group, whichever comes first.
+//
+// A receive alone costs a third of a select with the context, and one that finds nothing
+// costs next to nothing, so it is tried first. Then the processor is offered to others:
+// if that is who sends, there is a whole buffer to be received afterwards instead of one
+// value, and no need to wait.
+func receive[T any](fl *flow, in <-chan T) (v T, ok bool) {
+	select {
+	case v, ok = <-in:
+	default:
+		runtime.Gosched()
+		select {
+		case v, ok = <-in:
+		default:
+			select {
+			case v, ok = <-in:
+			case <-fl.done:
+			}
+		}
+	}
+	if !ok {
+		fl.ended()
+	}
+	return v, ok
+}
+
+// send waits until v is sent. It returns false if the group has ended.
+func send[T any](fl *flow, c *cell, out chan<- T, v T) bool {
+	select {
+	case out <- v:
+		c.sent()
+		return true
+	default:
+	}
+	return sendSlowly(fl, c, out, v)
+}
+
+func sendSlowly[T any](fl *flow, c *cell, out chan<- T, v T) bool {
+	runtime.Gosched()
+	select {
+	case out <- v:
+		c.sent()
+		return true
+	default:
+	}
+	c.set(blocked)
+	select {
+	case out <- v:
+		c.sent()
+		return true
+	case <-fl.done:
+		return !fl.ended()
+	}
+}
+
+// The group's side of stages.
+
+func (g *Group) enlistStage() {
+	g.enlist()
+	g.mu.Lock()
+	g.stages++
+	g.mu.Unlock()
+}
+
+// doneStage ends a goroutine of a stage that is not active any more.
+func (g *Group) doneStage() {
+	g.mu.Lock()
+	g.stages--
+	if g.stages == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+	g.mu.Unlock()
+	g.wg.Done()
+}
+
+// awaitStages waits until all goroutines of all stages have ended, and returns the error
+// of the group.
+func (g *Group) awaitStages() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.stages > 0 {
+		if g.idle == nil {
+			g.idle = make(chan struct{})
+		}
+		idle := g.idle
+		g.mu.Unlock()
+		<-idle
+		g.mu.Lock()
+	}
+	return g.err
+}
