@@ -315,7 +315,7 @@ func (g *Group) runEntered(sem chan struct{}, p gate.Pass, f func() error) {
 }
 
 // errUnfinished is what the gate is left with if f panics or ends its goroutine.
-var errUnfinished = errors.New("group: the job did not return")
+var errUnfinished = errors.New("group: the function did not return")
 
 // work runs f between entering and leaving.
 func (g *Group) work(p gate.Pass, f func() error) {

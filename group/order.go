@@ -39,9 +39,20 @@ type slot[B any] struct {
 }
 
 // place is where a worker waits.
-type place struct{ wake chan struct{} }
+type place struct {
+	wake chan struct{} // of capacity 1; who takes the place off a list sends
+}
 
-func newPlace() *place { return &place{make(chan struct{}, 1)} }
+func newPlace() *place { return &place{wake: make(chan struct{}, 1)} }
+
+// notify never waits: a place that has not heard yet hears once. That happens only when
+// the group has ended, and somebody has left its place without looking.
+func (w *place) notify() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
 
 // await returns false if the group ended first.
 func (w *place) await(fl *flow) bool {
@@ -102,7 +113,7 @@ func (o *order[B]) end() {
 	o.over = true
 	for _, w := range o.parked {
 		o.waking++
-		w.wake <- struct{}{}
+		w.notify()
 	}
 	o.parked = nil
 }
@@ -118,7 +129,7 @@ func (o *order[B]) wakeLocked() {
 	o.parked[last] = nil
 	o.parked = o.parked[:last]
 	o.waking++
-	w.wake <- struct{}{} // has room: a place is woken once for each time it is parked
+	w.notify()
 }
 
 // add adds a result of an item that is not finished. If there are too many in the ring it
@@ -154,7 +165,7 @@ func (o *order[B]) finish(c *cell, seq uint64) bool {
 // wakeQueuedLocked has those who wait to add a result look again.
 func (o *order[B]) wakeQueuedLocked() {
 	for i, w := range o.queued {
-		w.wake <- struct{}{}
+		w.notify()
 		o.queued[i] = nil
 	}
 	o.queued = o.queued[:0]
