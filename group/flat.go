@@ -77,7 +77,9 @@ func flatInOrder[A, B any](m *caller[flight[A, B], struct{}], o *order[B], in <-
 			return
 		}
 		c.took(m.first)
-		if _, _, ok := m.call(c, flight[A, B]{a, send}); !ok || !o.finish(c, seq) {
+		// Where send has returned false results are missing, and what follows must not
+		// come out.
+		if _, _, ok := m.call(c, flight[A, B]{a, send}); !ok || m.ended() || !o.finish(c, seq) {
 			return
 		}
 	}

@@ -61,7 +61,7 @@ func TestSlowHeadDoesNotIdleGate(t *testing.T) {
 			out := group.Map(g, group.From(g, upTo(60)), func(_ context.Context, n int) (int, error) {
 				started <- b.Now()
 				if n == 0 {
-					b.Sleep(505 * ms)
+					b.Sleep(505*ms - b.Now()) // it need not be the first at the gate
 				}
 				return n, nil
 			}, &group.Stage{Workers: 3, Ordered: true, Buffer: buffer, Gate: perSecond(b, 100)})
