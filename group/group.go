@@ -25,7 +25,8 @@ import (
 // to return that error, and with a gate it starts nothing more. A new task wants a new
 // Group.
 //
-// A Group does not try again and does not collect results.
+// Pipelines have their goroutines in a Group, too: see [Map] and the package's overview.
+// A Group does not try again.
 type Group struct {
 	wg     sync.WaitGroup
 	active atomic.Int64  // goroutines that belong to the group and have not ended
@@ -147,10 +148,10 @@ func (g *Group) TryGo(f func() error) bool {
 	return true
 }
 
-// Wait waits until all goroutines of the group have ended, and with a gate also until no
-// call of Go waits for the limit. It returns the first error, or nil if there was none;
-// with a gate, nil means that every job has run. The context of [WithContext] has ended
-// when it returns.
+// Wait waits until all goroutines of the group have ended, those of stages included, and
+// with a gate also until no call of Go waits for the limit. It returns the first error, or
+// nil if there was none; with a gate, nil means that every job has run, and in any case
+// that no stage was cut short. The context of [WithContext] has ended when it returns.
 func (g *Group) Wait() error {
 	g.wg.Wait()
 	g.mu.Lock()
@@ -161,8 +162,8 @@ func (g *Group) Wait() error {
 	return g.err
 }
 
-// SetLimit limits the group to n goroutines, those that wait at a gate among them. A
-// negative n means no limit, which is where a group begins. With a limit of 0 nothing can
+// SetLimit limits the group to n goroutines, those that wait at a gate among them. Stages
+// don't count: a pipeline whose sink is kept from starting would never move. A negative n means no limit, which is where a group begins. With a limit of 0 nothing can
 // start: TryGo returns false, and Go waits, without a gate for ever.
 //
 // SetLimit panics if n is not negative and goroutines of the group are active. A negative
@@ -177,7 +178,8 @@ func (g *Group) SetLimit(n int) {
 }
 
 // SetGate makes all jobs pass the gate from now on. A nil gate means none, which is where
-// a group begins. Several groups can share a gate.
+// a group begins. Several groups can share a gate. A stage has a gate of its own, see
+// [Stage].
 //
 // A zero Group gets a context of its own with its first gate, so that a failure reaches
 // those who wait there.

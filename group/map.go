@@ -6,10 +6,14 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// Map returns a channel of what f makes of the values of in. The first error of f, or of
-// entering the gate, fails the group.
+// Map returns a channel of what f makes of the values of in. f is called with the group's
+// context, by as many workers as s says. The first error of f, or of entering the gate,
+// fails the group: a *[gate.CapacityError], a *[gate.DeadlineError] or whatever the gate has.
+// If the group ends, items that were taken are lost, results that were not read may be, and
+// the error says so.
 //
-// It panics if in or f is nil, and where s breaks a rule.
+// The stage works until in is closed, or the group ends. An f that ends its goroutine fails
+// the group. Map panics if in or f is nil, and where s breaks a rule.
 func Map[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage) <-chan B {
 	checkFunc("Map", f == nil)
 	return startMapper("Map", g, in, s, nil, func(ctx context.Context, a A) (B, bool, error) {
@@ -28,7 +32,8 @@ type Result[A, B any] struct {
 // TryMap is [Map] where errors travel with their items and stop nothing: each item comes
 // out as a [Result], with f's error or that of entering the gate. Only the end of the
 // context fails the group. What to do about errors is up to who reads, for example to
-// let some of them pass and return the others from the next stage.
+// let some of them pass and return the others from the next stage. A gate learns from f's
+// error as it does in Map.
 func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage) <-chan Result[A, B] {
 	checkFunc("TryMap", f == nil)
 	refused := func(a A, err error) Result[A, B] { return Result[A, B]{Item: a, Err: err} }
@@ -40,7 +45,7 @@ func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, erro
 }
 
 // FilterMap is [Map] where f also says whether there is a result: with false nothing comes
-// out for the item.
+// out for the item. What it holds and how it fails is as for Map.
 func FilterMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, bool, error), s *Stage) <-chan B {
 	checkFunc("FilterMap", f == nil)
 	return startMapper("FilterMap", g, in, s, nil, f)

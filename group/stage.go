@@ -170,10 +170,10 @@ func (fl *flow) run(work func(*cell), c *cell, end func()) {
 // receive waits for the next value of in. It returns false at the end of in, or of the
 // group, whichever comes first.
 //
-// A receive alone costs a third of a select with the context, and one that finds nothing
-// costs next to nothing, so it is tried first. Then the processor is offered to others:
-// if that is who sends, there is a whole buffer to be received afterwards instead of one
-// value, and no need to wait.
+// A select with the context costs twice a receive alone, so that is tried first. Then the
+// processor is offered to others: if that is who sends, there is a whole buffer to be
+// received afterwards instead of one value, and no need to wait. Without either, a pipeline
+// takes half as long again.
 func receive[T any](fl *flow, in <-chan T) (v T, ok bool) {
 	select {
 	case v, ok = <-in:
