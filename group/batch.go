@@ -138,16 +138,21 @@ func (b *batcher[T]) gather() bool {
 	b.due = timing.Later(now, b.wait)
 	b.alarm.Set(now, b.due)
 	for len(b.batch) < b.n {
-		// What is there costs no select, unless the alarm has rung.
-		if len(b.rang) == 0 {
-			select {
-			case v, ok := <-b.in:
-				if !b.add(v, ok) {
-					return false
-				}
-				continue
-			default:
+		// What is there costs no select with three cases, but the alarm comes first.
+		select {
+		case <-b.rang:
+			if b.isDue() {
+				return true
 			}
+		default:
+		}
+		select {
+		case v, ok := <-b.in:
+			if !b.add(v, ok) {
+				return false
+			}
+			continue
+		default:
 		}
 		select {
 		case v, ok := <-b.in:
@@ -155,20 +160,26 @@ func (b *batcher[T]) gather() bool {
 				return false
 			}
 		case <-b.rang:
-			now := b.clk.Now()
-			if now >= b.due {
-				b.alarm.Rang()
+			if b.isDue() {
 				return true
 			}
-			// It was set for an earlier batch.
-			b.alarm.Rang()
-			b.alarm.Set(now, b.due)
 		case <-b.done:
 			b.ended()
 			return false
 		}
 	}
 	return true
+}
+
+// isDue tells whether the batch's time has come when the alarm has rung. If not, it was for
+// an earlier batch.
+func (b *batcher[T]) isDue() bool {
+	b.alarm.Rang()
+	now := b.clk.Now()
+	if now < b.due {
+		b.alarm.Set(now, b.due)
+	}
+	return now >= b.due
 }
 
 // offer lets the batch go, or grow until it is full. It returns false at the end of in, or

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/benbjohnson/clock"
+
 	"github.com/escapement-go/escapement/group"
 	"github.com/escapement-go/escapement/internal/bubble"
 )
@@ -181,4 +183,60 @@ func TestBatchCancelled(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An alarm that rang for an earlier batch, while nobody took that, does not end the next one.
+func TestBatchOldAlarm(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g, _ := group.WithContext(context.Background())
+		in := make(chan int)
+		out := group.Batch(g, in, 2, &group.BatchOptions{Wait: 10 * ms, Clock: b.Clock()})
+		in <- 0
+		in <- 1
+		b.Advance(25 * ms)
+		if got := <-out; len(got) != 2 {
+			b.Errorf("got %v", got)
+		}
+		in <- 2
+		b.Advance(9 * ms)
+		select {
+		case got := <-out:
+			b.Errorf("%v came at %v", got, b.Now())
+		default:
+		}
+		b.Advance(ms)
+		select {
+		case got := <-out:
+			if len(got) != 1 {
+				b.Errorf("got %v", got)
+			}
+		default:
+			b.Errorf("nothing came at %v", b.Now())
+		}
+		close(in)
+		checkWait(b, g, nil)
+	})
+}
+
+// A batch goes when its time has come, however many values are there.
+func TestBatchInFlood(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g, _ := group.WithContext(context.Background())
+		out := group.Batch(g, counted(1000), 1000, &group.BatchOptions{Wait: time.Second, Clock: hasty{clock.NewMock()}})
+		if got := <-out; len(got) != 1 {
+			t.Errorf("the first batch has %d values, want 1", len(got))
+		}
+		for range out {
+		}
+		checkWait(t, g, nil)
+	})
+}
+
+// hasty is a clock whose time comes as soon as an alarm is set.
+type hasty struct{ *clock.Mock }
+
+func (c hasty) AfterFunc(d time.Duration, f func()) *clock.Timer {
+	c.Mock.Add(d)
+	f()
+	return c.Mock.AfterFunc(time.Hour, func() {})
 }

@@ -50,9 +50,10 @@
 // Leaving the loop over All early, and First, fail the group as well, with [ErrStopped].
 //
 // A sink returns when its input has ended, or with the error of the group, when all stages
-// of the group have ended. So there is nothing left to wait for, unless the group has jobs,
-// and nobody goes on in the background. A function that does not look at its context is
-// waited for, as is an iterator.
+// of the group have ended. So nobody goes on in the background, and unless the group has jobs
+// there is nothing to wait for; still, [Group.Wait] lets go of the context that the group's
+// was derived from. A function that does not look at its context is waited for, as is an
+// iterator.
 //
 // A stage's output is always closed in the end. If that is early, the group has failed
 // before. So a plain range over an output ends in any case, and whether that was the end of

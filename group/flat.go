@@ -73,7 +73,7 @@ func flatInOrder[A, B any](m *caller[flight[A, B], struct{}], o *order[B], in <-
 	for {
 		var a A
 		var ok bool
-		if seq, a, ok = take(o, in, w); !ok {
+		if seq, a, ok = take(o, in, c, w); !ok {
 			return
 		}
 		c.took(m.first)
@@ -92,7 +92,7 @@ func Flatten[T any](g *Group, in <-chan []T) <-chan T {
 	return source(g, func(s *sender[T]) error {
 		for {
 			all, ok := receive(&s.flow, in)
-			if !ok {
+			if !ok || s.ended() { // nothing may ever be sent, where all are empty
 				return nil
 			}
 			for _, v := range all {

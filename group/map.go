@@ -187,7 +187,7 @@ func (m *mapper[A, B]) work(c *cell) {
 func (m *mapper[A, B]) workInOrder(c *cell) {
 	w := newPlace()
 	for {
-		seq, a, ok := take(m.order, m.in, w)
+		seq, a, ok := take(m.order, m.in, c, w)
 		if !ok {
 			return
 		}

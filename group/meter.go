@@ -29,7 +29,7 @@ type Stats struct {
 	Out    uint64 // results sent; none in ForEach
 	Errors uint64 // items whose f, or whose entry to the gate, came to an error
 
-	Idle     int // workers that wait for an item, or for look-ahead
+	Idle     int // workers that wait for an item, or for a slow one that others must not overtake
 	AtGate   int // … that wait at the gate
 	InFlight int // … that are in f
 	Blocked  int // … that wait for somebody to take their result

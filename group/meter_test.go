@@ -64,6 +64,39 @@ func TestMeter(t *testing.T) {
 	}
 }
 
+// Where nobody takes results, all workers of an ordered stage are blocked; where a slow head
+// is the reason, they are idle.
+func TestMeterOfOrder(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			g, _ := group.WithContext(context.Background())
+			var m group.Meter
+			goOn := make(chan struct{})
+			out := group.Map(g, counted(10), func(_ context.Context, n int) (int, error) {
+				if n == 0 && slow {
+					<-goOn
+				}
+				return n, nil
+			}, &group.Stage{Workers: 3, Ordered: true, Buffer: -1, Meter: &m})
+			if slow {
+				checkStats(t, "slow head", &m, group.Stats{In: 3, Idle: 2, InFlight: 1})
+			} else {
+				checkStats(t, "no reader", &m, group.Stats{In: 3, Blocked: 3})
+			}
+			close(goOn)
+			<-out
+			// There is room for one more, which somebody takes while the rest is blocked.
+			synctest.Wait()
+			if s := m.Stats(); s.In != 4 || s.Out != 1 || s.InFlight != 0 || s.Blocked == 0 {
+				t.Errorf("one read: %+v", s)
+			}
+			if got, err := group.Collect(g, out); len(got) != 9 || err != nil {
+				t.Errorf("got %v and %v", got, err)
+			}
+		})
+	}
+}
+
 func TestMeterOfFlatMapAndForEach(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {

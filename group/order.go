@@ -64,18 +64,25 @@ func (w *place) await(fl *flow) bool {
 	}
 }
 
+// spare is how many results a slot keeps room for when it is used again. One is what it
+// takes to allocate nothing in a Map; many slots with much room are a waste.
+const spare = 8
+
 func newOrder[B any](fl *flow, out chan<- B, s *Stage) *order[B] {
 	return &order[B]{fl: fl, out: out, slots: make([]slot[B], s.Workers+s.Buffer), most: s.Buffer}
 }
 
 // take waits for the next item of in, and for look-ahead. It returns false at the end of in
-// or of the group. w belongs to the worker.
-func take[A, B any](o *order[B], in <-chan A, w *place) (seq uint64, a A, ok bool) {
+// or of the group. c and w belong to the worker.
+func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a A, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.receiving || o.next-o.head == uint64(len(o.slots)) {
+	for o.receiving || o.fullLocked() {
 		if o.over {
 			return 0, a, false
+		}
+		if o.fullLocked() && o.sending {
+			c.set(blocked) // as whoever sends is
 		}
 		o.parked = append(o.parked, w)
 		o.mu.Unlock()
@@ -85,6 +92,7 @@ func take[A, B any](o *order[B], in <-chan A, w *place) (seq uint64, a A, ok boo
 			return 0, a, false
 		}
 		o.waking--
+		c.set(idle)
 	}
 	if o.over {
 		return 0, a, false
@@ -99,7 +107,7 @@ func take[A, B any](o *order[B], in <-chan A, w *place) (seq uint64, a A, ok boo
 		o.receiving = false
 	}
 	if !ok {
-		o.end()
+		o.endLocked()
 		return 0, a, false
 	}
 	seq = o.next
@@ -108,8 +116,11 @@ func take[A, B any](o *order[B], in <-chan A, w *place) (seq uint64, a A, ok boo
 	return seq, a, true
 }
 
-// end notes that no more items come.
-func (o *order[B]) end() {
+// fullLocked tells whether the look-ahead is used up.
+func (o *order[B]) fullLocked() bool { return o.next-o.head == uint64(len(o.slots)) }
+
+// endLocked notes that no more items come.
+func (o *order[B]) endLocked() {
 	o.over = true
 	for _, w := range o.parked {
 		o.waking++
@@ -121,7 +132,7 @@ func (o *order[B]) end() {
 // wakeLocked has one of those who wait take an item, if there can be one. He will wake the
 // next one: to wake all would have them run into each other.
 func (o *order[B]) wakeLocked() {
-	if o.waking > 0 || o.receiving || len(o.parked) == 0 || o.next-o.head == uint64(len(o.slots)) {
+	if o.waking > 0 || o.receiving || len(o.parked) == 0 || o.fullLocked() {
 		return
 	}
 	last := len(o.parked) - 1
@@ -216,6 +227,9 @@ func (o *order[B]) flushLocked(c *cell) bool {
 		}
 		if !s.finished {
 			break
+		}
+		if cap(s.results) > spare {
+			s.results = nil
 		}
 		s.results, s.sent, s.finished = s.results[:0], 0, false
 		o.head++

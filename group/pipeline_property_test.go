@@ -86,12 +86,11 @@ func drawLine(t *rapid.T) (l aLine) {
 // of capacity 1.
 type lineBooks struct {
 	began    time.Time
-	failed   time.Duration // when the first failure was seen to begin; -1: not yet
+	failed   time.Duration // when the group's context ended; -1: not yet
 	late     []string      // what started after it
 	inFlight map[int]int
 	most     map[int]int
 	seen     map[[2]int]int // calls by part and item
-	errors   []error
 }
 
 // errExit stands for a call that ends some other way.
@@ -109,7 +108,7 @@ func (l aLine) play() error {
 	)
 	defer cancel(nil)
 	g.SetRecover(true)
-	books <- &lineBooks{began: time.Now(), inFlight: map[int]int{}, most: map[int]int{}, seen: map[[2]int]int{}}
+	books <- &lineBooks{began: time.Now(), failed: -1, inFlight: map[int]int{}, most: map[int]int{}, seen: map[[2]int]int{}}
 	edit := func(f func(*lineBooks)) {
 		b := <-books
 		f(b)
@@ -123,9 +122,8 @@ func (l aLine) play() error {
 	// work is what the function of part i does for an item.
 	work := func(i int, p aPart, n int) error {
 		edit(func(b *lineBooks) {
-			// A context that has ended is known to every worker in that same instant, but
-			// a worker may have looked just before.
-			if ctx.Err() != nil && b.failed < time.Since(b.began) && b.failed > 0 {
+			// Within one instant a worker may have looked just before.
+			if b.failed >= 0 && b.failed < time.Since(b.began) {
 				b.late = append(b.late, fmt.Sprintf("part %d started on %d at %v, after the failure at %v", i, n, time.Since(b.began), b.failed))
 			}
 			b.inFlight[i]++

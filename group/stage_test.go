@@ -2,11 +2,9 @@ package group_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -248,7 +246,7 @@ func TestFlatMapInOrder(t *testing.T) {
 			goOn := make(chan struct{})
 			var sent atomic.Int64
 			out := group.FlatMap(g, group.From(g, upTo(20)), func(_ context.Context, n int, send func([2]int) bool) error {
-				if n == 0 {
+				if n == 0 || n == 10 {
 					<-goOn
 				}
 				time.Sleep(time.Duration(n*7%5) * ms)
@@ -265,11 +263,21 @@ func TestFlatMapInOrder(t *testing.T) {
 			if n := sent.Load(); n != want {
 				t.Errorf("buffer %d: %d results wait for their turn, want %d", buffer, n, want)
 			}
-			close(goOn)
-			got, err := group.Collect(g, out)
+			goOn <- struct{}{}
+			var got [][2]int
+			for len(got) < 45 { // all of the first ten items
+				got = append(got, <-out)
+			}
+			time.Sleep(time.Second)
+			if n := sent.Load() - 45; n != want {
+				t.Errorf("buffer %d: later %d results wait for their turn, want %d", buffer, n, want)
+			}
+			goOn <- struct{}{}
+			rest, err := group.Collect(g, out)
 			if err != nil {
 				t.Error(err)
 			}
+			got = append(got, rest...)
 			i := 0
 			for n := range 20 {
 				for j := range n {
@@ -284,6 +292,36 @@ func TestFlatMapInOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An item whose turn has come does not pile up results behind those that somebody else is
+// sending for it.
+func TestFlatMapBoundWhileAnotherSends(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g, _ := group.WithContext(context.Background())
+		goOn := make(chan struct{})
+		var sent atomic.Int64
+		out := group.FlatMap(g, counted(2), func(_ context.Context, n int, send func(int) bool) error {
+			if n == 0 {
+				<-goOn
+				send(0) // fills the output
+				return nil
+			}
+			for i := 1; i < 100 && send(i); i++ {
+				sent.Add(1)
+			}
+			return nil
+		}, &group.Stage{Workers: 2, Ordered: true, Buffer: 1})
+		synctest.Wait()
+		close(goOn)
+		synctest.Wait()
+		if n := sent.Load(); n != 1 {
+			t.Errorf("%d results wait, want 1", n)
+		}
+		if got, err := group.Collect(g, out); !slices.Equal(got, slices.Collect(upTo(100))) || err != nil {
+			t.Errorf("got %v and %v", got, err)
+		}
+	})
 }
 
 // All results of an item go out at once, also those that came before its turn.
@@ -397,531 +435,6 @@ func TestWorkers(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// failures are the ways in which a pipeline can come to a bad end, each with its error. The
-// pipeline is From, stage, the one that fails, stage, sink.
-var failures = map[string]func(g *group.Group, cancel func(error), in <-chan int) <-chan int{
-	"Map": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		return group.Map(g, in, failAt100, nil)
-	},
-	"Map, ordered": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		return group.Map(g, in, failAt100, &group.Stage{Workers: 4, Ordered: true})
-	},
-	"FilterMap": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		return group.FilterMap(g, in, func(ctx context.Context, n int) (int, bool, error) {
-			n, err := failAt100(ctx, n)
-			return n, true, err
-		}, &group.Stage{Workers: 4, Ordered: true})
-	},
-	"FlatMap": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		return group.FlatMap(g, in, func(ctx context.Context, n int, send func(int) bool) error {
-			n, err := failAt100(ctx, n)
-			if err == nil {
-				send(n)
-			}
-			return err
-		}, &group.Stage{Workers: 4, Ordered: true})
-	},
-	"From2": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		return group.From2(g, func(yield func(int, error) bool) {
-			for n := range in {
-				if !yield(failAt100(context.Background(), n)) {
-					return
-				}
-			}
-		})
-	},
-	"Generate": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		return group.Generate(g, func(ctx context.Context, send func(int) bool) error {
-			for n := range in {
-				if _, err := failAt100(ctx, n); err != nil {
-					return err
-				}
-				send(n)
-			}
-			return nil
-		})
-	},
-	"job": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		go100 := make(chan struct{})
-		g.Go(func() error { <-go100; return errOne })
-		return group.Map(g, in, func(ctx context.Context, n int) (int, error) {
-			if n == 100 {
-				close(go100)
-				<-ctx.Done()
-				return 0, errTwo
-			}
-			return n, nil
-		}, nil)
-	},
-	"cancel": func(g *group.Group, cancel func(error), in <-chan int) <-chan int {
-		return group.Map(g, in, func(ctx context.Context, n int) (int, error) {
-			if n == 100 {
-				cancel(errOne)
-				return 0, ctx.Err()
-			}
-			return n, nil
-		}, nil)
-	},
-	"panic": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		return group.Map(g, in, func(_ context.Context, n int) (int, error) {
-			if n == 100 {
-				panic(errOne)
-			}
-			return n, nil
-		}, nil)
-	},
-	"gate": func(g *group.Group, _ func(error), in <-chan int) <-chan int {
-		n := 0
-		return group.Map(g, in, double, &group.Stage{Gate: &fakeGate{enter: func(context.Context, int) error {
-			if n++; n == 100 {
-				return errOne
-			}
-			return nil
-		}}})
-	},
-}
-
-func failAt100(_ context.Context, n int) (int, error) {
-	if n == 100 {
-		return 0, errOne
-	}
-	return n, nil
-}
-
-// Whatever fails, every sink says so, in every place, and so do Wait and the context; it is
-// all over when they return.
-func TestFailure(t *testing.T) {
-	for name, fail := range failures {
-		for stageName, stage := range plainStages {
-			for sinkName, sink := range sinks {
-				for _, endless := range []bool{false, true} {
-					what := fmt.Sprintf("%s, %s, %s, endless %v", name, stageName, sinkName, endless)
-					inBubble(t, func(t *testing.T) {
-						parent, cancel := context.WithCancelCause(context.Background())
-						defer cancel(nil)
-						g, ctx := group.WithContext(parent)
-						g.SetRecover(true)
-						numbers := upTo(300)
-						if endless {
-							numbers = count
-						}
-						s := &group.Stage{Workers: 2, Ordered: true}
-						out := stage(g, fail(g, cancel, stage(g, group.From(g, numbers), s)), s)
-						got, err := sink(g, out)
-						if !errors.Is(err, errOne) {
-							t.Errorf("%s: the sink returned %v", what, err)
-						}
-						if len(got) > 100 {
-							t.Errorf("%s: %d items came out", what, len(got))
-						}
-						if want := slices.Collect(upTo(len(got))); !slices.Equal(got, want) && name != "gate" {
-							t.Errorf("%s: got %v", what, got)
-						}
-						if context.Cause(ctx) != err {
-							t.Errorf("%s: the context's cause is %v", what, context.Cause(ctx))
-						}
-						for range out {
-						} // closed
-						checkWait(t, g, err)
-					})
-				}
-			}
-		}
-	}
-}
-
-// Nobody reads: a stage that is cancelled ends wherever it waits, and closes its output
-// after the group has failed.
-func TestCancelWhereverItWaits(t *testing.T) {
-	for name, stage := range plainStages {
-		for _, s := range stageOptions {
-			for _, items := range []int{0, 1, 5, 1000} {
-				inBubble(t, func(t *testing.T) {
-					parent, cancel := context.WithCancelCause(context.Background())
-					g, _ := group.WithContext(parent)
-					in := make(chan int, items)
-					for i := range items {
-						in <- i
-					}
-					out := stage(g, group.Merge(g, in), s)
-					synctest.Wait()
-					cancel(errTwo)
-					if name == "Generate" {
-						close(in)
-					}
-					synctest.Wait()
-					for range out {
-					}
-					checkWait(t, g, errTwo)
-				})
-			}
-		}
-	}
-}
-
-// What a plain range over an output sees: it ends in any case, and if it was cut short the
-// group has failed by then.
-func TestOutputClosesAfterFailure(t *testing.T) {
-	for name, stage := range plainStages {
-		for _, s := range stageOptions {
-			inBubble(t, func(t *testing.T) {
-				g, ctx := group.WithContext(context.Background())
-				in := make(chan int)
-				out := stage(g, in, s)
-				go func() {
-					in <- 1
-					in <- 2
-					g.Go(returns(errOne))
-					if name == "Generate" {
-						synctest.Wait()
-						close(in)
-					}
-				}()
-				for range out {
-				}
-				if context.Cause(ctx) != errOne {
-					t.Errorf("%s: the output was closed, the context's cause is %v", name, context.Cause(ctx))
-				}
-				checkWait(t, g, errOne)
-			})
-		}
-	}
-}
-
-// Another library's stage that ends with the context closes its output, which is no end
-// of the values.
-func TestForeignStageEndsWithContext(t *testing.T) {
-	for sinkName, sink := range sinks {
-		inBubble(t, func(t *testing.T) {
-			parent, cancel := context.WithCancelCause(context.Background())
-			g, ctx := group.WithContext(parent)
-			foreign := make(chan int)
-			go func() {
-				defer close(foreign)
-				foreign <- 1
-				<-ctx.Done()
-			}()
-			go func() { synctest.Wait(); cancel(errTwo) }()
-			in := (<-chan int)(foreign)
-			if sinkName == "range and Wait" {
-				in = group.Map(g, in, double, nil)
-			}
-			if _, err := sink(g, in); err != errTwo {
-				t.Errorf("%s returned %v, want %v", sinkName, err, errTwo)
-			}
-			checkWait(t, g, errTwo)
-		})
-	}
-}
-
-// Nothing is called after the failure, and what was taken at the gate comes back.
-func TestNothingStartsAfterFailure(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		g, _ := group.WithContext(context.Background())
-		fake := &fakeGate{}
-		entered := 0
-		fake.enter = func(context.Context, int) error {
-			if entered++; entered == 3 {
-				g.Go(returns(errOne))
-				synctest.Wait()
-			}
-			return nil
-		}
-		calls := 0
-		err := group.ForEach(g, group.From(g, count), func(context.Context, int) error { calls++; return nil }, &group.Stage{Gate: fake})
-		if err != errOne || calls != 2 {
-			t.Errorf("%d calls and %v, want 2 and %v", calls, err, errOne)
-		}
-		if got, want := fake.notes(), []string{"left", "left", "settled", "left: one"}; !slices.Equal(got, want) {
-			t.Errorf("gate saw %q, want %q", got, want)
-		}
-	})
-	for _, s := range []*group.Stage{nil, {Workers: 3}, {Workers: 3, Ordered: true}} {
-		inBubble(t, func(t *testing.T) {
-			g, _ := group.WithContext(context.Background())
-			var calls atomic.Int64
-			out := group.Map(g, group.From(g, count), func(_ context.Context, n int) (int, error) { calls.Add(1); return n, nil }, s)
-			synctest.Wait() // until the buffers are full
-			g.Go(returns(errOne))
-			synctest.Wait()
-			before := calls.Load()
-			for range out {
-			}
-			checkWait(t, g, errOne)
-			if n := calls.Load() - before; n != 0 {
-				t.Errorf("%+v: %d calls after the failure", s, n)
-			}
-		})
-	}
-	inBubble(t, func(t *testing.T) {
-		// Values that are there don't win over a context that is done, in the sinks either.
-		for name, sink := range sinks {
-			if name == "range and Wait" {
-				continue
-			}
-			g, _ := group.WithContext(context.Background())
-			g.SetGate(gate.NewConcurrency(1)) // for the context
-			g.Go(returns(errOne))
-			checkWait(t, g, errOne)
-			if got, err := sink(g, counted(10)); len(got) != 0 || err != errOne {
-				t.Errorf("%s returned %v and %v", name, got, err)
-			}
-			if n, ok, err := group.First(g, counted(10)); n != 0 || ok || err != errOne {
-				t.Errorf("First returned %d, %v and %v", n, ok, err)
-			}
-		}
-	})
-}
-
-// Leaving a loop, or panicking in it, ends everything upstream before control is back.
-func TestBreak(t *testing.T) {
-	leave := map[string]func(g *group.Group, in <-chan int){
-		"break": func(g *group.Group, in <-chan int) {
-			for n, err := range group.All(g, in) {
-				if n == 10 || err != nil {
-					break
-				}
-			}
-		},
-		"panic": func(g *group.Group, in <-chan int) {
-			defer func() {
-				if v := recover(); v != "ten" {
-					panic(v)
-				}
-			}()
-			for n := range group.All(g, in) {
-				if n == 10 {
-					panic("ten")
-				}
-			}
-		},
-		"panic in Reduce": func(g *group.Group, in <-chan int) {
-			defer func() {
-				if v := recover(); v != "ten" {
-					panic(v)
-				}
-			}()
-			group.Reduce(g, in, 0, func(_ context.Context, sum, n int) (int, error) {
-				if n == 10 {
-					panic("ten")
-				}
-				return sum + n, nil
-			})
-		},
-		"First": func(g *group.Group, in <-chan int) {
-			n, ok, err := group.First(g, group.FilterMap(g, in, func(_ context.Context, n int) (int, bool, error) { return n, n == 10, nil }, nil))
-			if n != 10 || !ok || err != nil {
-				panic(fmt.Sprint("First returned ", n, ok, err))
-			}
-		},
-	}
-	for name, leave := range leave {
-		for stageName, stage := range plainStages {
-			for _, s := range stageOptions {
-				inBubble(t, func(t *testing.T) {
-					g, ctx := group.WithContext(context.Background())
-					ended := false
-					leave(g, stage(g, group.From(g, func(yield func(int) bool) {
-						defer func() { ended = true }()
-						count(yield)
-					}), s))
-					if !ended {
-						t.Errorf("%s, %s: the source has not ended", name, stageName)
-					}
-					if context.Cause(ctx) != group.ErrStopped {
-						t.Errorf("%s, %s: the context's cause is %v", name, stageName, context.Cause(ctx))
-					}
-					checkWait(t, g, group.ErrStopped)
-				})
-			}
-		}
-	}
-}
-
-// First and the loop over All leave no trace if there was nothing to stop.
-func TestFirstOfNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		g, _ := group.WithContext(context.Background())
-		if n, ok, err := group.First(g, group.From(g, upTo(0))); n != 0 || ok || err != nil {
-			t.Errorf("First returned %d, %v and %v", n, ok, err)
-		}
-		checkWait(t, g, nil)
-	})
-}
-
-// A stage that was cut short by another sink's leaving does not look complete.
-func TestStoppedIsAnError(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		g, _ := group.WithContext(context.Background())
-		a, b := group.Tee(g, group.From(g, count))
-		other := make(chan error, 1)
-		go func() {
-			_, err := group.Collect(g, b)
-			other <- err
-		}()
-		for n := range group.All(g, a) {
-			if n == 1000 {
-				break
-			}
-		}
-		if err := <-other; err != group.ErrStopped {
-			t.Errorf("the other sink returned %v, want %v", err, group.ErrStopped)
-		}
-	})
-}
-
-// Several pipelines in one group, one sink after the other: a sink waits for what it reads,
-// and for all only if the group has failed.
-func TestTwoPipelines(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		g, _ := group.WithContext(context.Background())
-		a, b := group.From(g, upTo(1000)), group.From(g, upTo(1000))
-		for _, in := range []<-chan int{a, b} {
-			if got, err := group.Collect(g, in); len(got) != 1000 || err != nil {
-				t.Errorf("got %d values and %v", len(got), err)
-			}
-		}
-		checkWait(t, g, nil)
-	})
-}
-
-// Wait does not end the context while a sink has still something to read.
-func TestWaitWaitsForSinks(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		g, ctx := group.WithContext(context.Background())
-		in := group.From(g, upTo(10))
-		synctest.Wait() // From has ended
-		goOn, waited := make(chan bool), make(chan error, 1)
-		go func() { <-goOn; waited <- g.Wait() }()
-		n := 0
-		for _, err := range group.All(g, in) {
-			if n == 0 {
-				close(goOn)
-				synctest.Wait()
-			}
-			if err != nil || ctx.Err() != nil {
-				t.Error("the group ended: ", err)
-			}
-			n++
-		}
-		if err := <-waited; err != nil || n != 10 {
-			t.Errorf("Wait returned %v after %d values", err, n)
-		}
-	})
-}
-
-// A zero Group does as well.
-func TestStagesOfZeroGroup(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		g := new(group.Group)
-		got, err := group.Collect(g, group.Map(g, group.From(g, upTo(5)), double, nil))
-		if err != nil || !slices.Equal(got, []int{0, 2, 4, 6, 8}) {
-			t.Errorf("got %v and %v", got, err)
-		}
-		// It is idle when the sink is back, and can be used again.
-		g.SetGate(nil)
-		g.SetLimit(-1)
-		if _, err := group.Collect(g, group.Map(g, group.From(g, count), failAt100, nil)); err != errOne {
-			t.Errorf("got %v, want %v", err, errOne)
-		}
-		if got, err := group.Collect(g, group.From(g, upTo(5))); len(got) != 0 || err != errOne {
-			t.Errorf("after the failure: got %v and %v", got, err)
-		}
-		checkWait(t, g, errOne)
-	})
-}
-
-// The limit and the gate of a group are for its jobs: a pipeline under a limit of 1 would
-// never move.
-func TestLimitDoesNotCountStages(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		g, slots := new(group.Group), gate.NewConcurrency(1)
-		g.SetLimit(1)
-		g.SetGate(slots)
-		in := group.Map(g, group.From(g, upTo(100)), double, &group.Stage{Workers: 5})
-		if !g.TryGo(func() error {
-			_, err := group.Collect(g, in)
-			return err
-		}) {
-			t.Error("TryGo refused the first job")
-		}
-		if g.TryGo(returns(nil)) {
-			t.Error("TryGo started a second job")
-		}
-		checkWait(t, g, nil)
-		if s := slots.Stats(); s.Granted != 1 {
-			t.Errorf("gate's statistics: %+v", s)
-		}
-	})
-}
-
-// A job can be a sink of its own group, also when that fails.
-func TestSinkInJob(t *testing.T) {
-	for name, sink := range sinks {
-		if name == "range and Wait" {
-			continue
-		}
-		inBubble(t, func(t *testing.T) {
-			g, _ := group.WithContext(context.Background())
-			in := group.Map(g, group.From(g, count), failAt100, nil)
-			g.Go(func() error {
-				_, err := sink(g, in)
-				if err != errOne {
-					t.Errorf("%s returned %v", name, err)
-				}
-				return err
-			})
-			checkWait(t, g, errOne)
-		})
-	}
-}
-
-// A sink returns after everything has ended, f's that don't look at the context included.
-func TestSinkWaitsForStubbornWorkers(t *testing.T) {
-	for name, sink := range sinks {
-		inBubble(t, func(t *testing.T) {
-			g, _ := group.WithContext(context.Background())
-			began, ended := time.Now(), false
-			out := group.Map(g, counted(2), func(_ context.Context, n int) (int, error) {
-				if n == 0 {
-					time.Sleep(ms)
-					return 0, errOne
-				}
-				time.Sleep(time.Second)
-				ended = true
-				return n, nil
-			}, &group.Stage{Workers: 2})
-			_, err := sink(g, out)
-			if err != errOne || !ended || time.Since(began) != time.Second {
-				t.Errorf("%s returned %v after %v", name, err, time.Since(began))
-			}
-		})
-	}
-}
-
-// An f that ends its goroutine has not done its work.
-func TestStageGoexit(t *testing.T) {
-	for name, stage := range plainStages {
-		inBubble(t, func(t *testing.T) {
-			g, _ := group.WithContext(context.Background())
-			fake := &fakeGate{}
-			out := group.Map(g, group.From(g, upTo(10)), func(_ context.Context, n int) (int, error) {
-				if n == 5 {
-					runtime.Goexit()
-				}
-				return n, nil
-			}, &group.Stage{Gate: fake})
-			got, err := group.Collect(g, stage(g, out, nil))
-			if err == nil || len(got) > 5 {
-				t.Errorf("%s: got %v and %v", name, got, err)
-			}
-			if n := fake.notes(); len(n) != 6 || n[5] != "left: group: the function did not return" {
-				t.Errorf("gate saw %q", n)
-			}
-		})
 	}
 }
 
