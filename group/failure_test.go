@@ -108,40 +108,40 @@ func failAt100(_ context.Context, n int) (int, error) {
 // Whatever fails, every sink says so, in every place, and so do Wait and the context; it is
 // all over when they return.
 func TestFailure(t *testing.T) {
+	endless := false // each time a map's order makes of it another half of all cases
 	for name, fail := range failures {
 		for stageName, stage := range plainStages {
 			for sinkName, sink := range sinks {
-				for _, endless := range []bool{false, true} {
-					what := fmt.Sprintf("%s, %s, %s, endless %v", name, stageName, sinkName, endless)
-					inBubble(t, func(t *testing.T) {
-						parent, cancel := context.WithCancelCause(context.Background())
-						defer cancel(nil)
-						g, ctx := group.WithContext(parent)
-						g.SetRecover(true)
-						numbers := upTo(300)
-						if endless {
-							numbers = count
-						}
-						s := &group.Stage{Workers: 2, Ordered: true}
-						out := stage(g, fail(g, cancel, stage(g, group.From(g, numbers), s)), s)
-						got, err := sink(g, out)
-						if !errors.Is(err, errOne) {
-							t.Errorf("%s: the sink returned %v", what, err)
-						}
-						if len(got) > 100 {
-							t.Errorf("%s: %d items came out", what, len(got))
-						}
-						if want := slices.Collect(upTo(len(got))); !slices.Equal(got, want) && name != "gate" {
-							t.Errorf("%s: got %v", what, got)
-						}
-						if context.Cause(ctx) != err {
-							t.Errorf("%s: the context's cause is %v", what, context.Cause(ctx))
-						}
-						for range out {
-						} // closed
-						checkWait(t, g, err)
-					})
-				}
+				endless = !endless
+				what := fmt.Sprintf("%s, %s, %s, endless %v", name, stageName, sinkName, endless)
+				inBubble(t, func(t *testing.T) {
+					parent, cancel := context.WithCancelCause(context.Background())
+					defer cancel(nil)
+					g, ctx := group.WithContext(parent)
+					g.SetRecover(true)
+					numbers := upTo(300)
+					if endless {
+						numbers = count
+					}
+					s := &group.Stage{Workers: 2, Ordered: true}
+					out := stage(g, fail(g, cancel, stage(g, group.From(g, numbers), s)), s)
+					got, err := sink(g, out)
+					if !errors.Is(err, errOne) {
+						t.Errorf("%s: the sink returned %v", what, err)
+					}
+					if len(got) > 100 {
+						t.Errorf("%s: %d items came out", what, len(got))
+					}
+					if want := slices.Collect(upTo(len(got))); !slices.Equal(got, want) && name != "gate" {
+						t.Errorf("%s: got %v", what, got)
+					}
+					if context.Cause(ctx) != err {
+						t.Errorf("%s: the context's cause is %v", what, context.Cause(ctx))
+					}
+					for range out {
+					} // closed
+					checkWait(t, g, err)
+				})
 			}
 		}
 	}
@@ -313,27 +313,21 @@ func TestStageGoexit(t *testing.T) {
 	}
 }
 
-// A foreign source without end of which nothing comes is left as well.
-func TestFlattenOfNothingWithoutEnd(t *testing.T) {
+// A foreign source of which nothing comes is not read to its end.
+func TestFlattenOfNothingAfterFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		g, ctx := group.WithContext(context.Background())
-		in, stop := make(chan []int, 1), make(chan struct{})
-		go func() {
-			for {
-				select {
-				case in <- nil:
-				case <-stop:
-					return
-				}
-			}
-		}()
-		out := group.Flatten(g, in)
+		g, _ := group.WithContext(context.Background())
 		g.Go(returns(errOne))
-		<-ctx.Done()
 		checkWait(t, g, errOne)
-		for range out {
+		in := make(chan []int, 100)
+		for range cap(in) {
+			in <- nil
 		}
-		close(stop)
+		for range group.Flatten(g, in) {
+		}
+		if n := cap(in) - len(in); n > 1 {
+			t.Errorf("%d values were taken after the failure", n)
+		}
 	})
 }
 
@@ -346,7 +340,7 @@ func TestSendAfterEnd(t *testing.T) {
 			out := group.FlatMap(g, counted(3), func(_ context.Context, n int, send func(int) bool) error {
 				if n == 1 {
 					<-ctx.Done()
-					if send(1) || send(1) {
+					if send(1) || send(2) {
 						t.Errorf("ordered %v: send returned true after the failure", ordered)
 					}
 					return nil
@@ -368,7 +362,7 @@ func TestSendAfterEnd(t *testing.T) {
 		g, _ := group.WithContext(context.Background())
 		out := group.Generate(g, func(ctx context.Context, send func(int) bool) error {
 			<-ctx.Done()
-			if send(1) || send(1) {
+			if send(1) || send(2) {
 				t.Error("send returned true after the failure")
 			}
 			return nil
@@ -407,4 +401,30 @@ func TestSourceEndsWithContext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Somebody who reads on after the failure sees no gap.
+func TestNoGapAfterFailure(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for range 300 {
+			g, ctx := group.WithContext(context.Background())
+			out := group.Map(g, counted(10), func(_ context.Context, n int) (int, error) { return n, nil },
+				&group.Stage{Workers: 3, Ordered: true, Buffer: -1})
+			read := make(chan []int, 1)
+			synctest.Wait()
+			go func() {
+				<-ctx.Done()
+				var all []int
+				for n := range out {
+					all = append(all, n)
+				}
+				read <- all
+			}()
+			g.Go(returns(errOne))
+			if got := <-read; !slices.Equal(got, slices.Collect(upTo(len(got)))) {
+				t.Fatalf("got %v", got)
+			}
+			checkWait(t, g, errOne)
+		}
+	})
 }

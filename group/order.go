@@ -225,13 +225,15 @@ func (o *order[B]) flushLocked(c *cell) bool {
 			o.ahead--
 			o.wakeQueuedLocked()
 		}
-		if !s.finished {
-			break
-		}
+		// Also where more are to come: one item may have a million.
 		if cap(s.results) > spare {
 			s.results = nil
 		}
-		s.results, s.sent, s.finished = s.results[:0], 0, false
+		s.results, s.sent = s.results[:0], 0
+		if !s.finished {
+			break
+		}
+		s.finished = false
 		o.head++
 		o.wakeLocked()
 	}

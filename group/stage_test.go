@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -160,14 +161,14 @@ func TestStagesPassOnEverything(t *testing.T) {
 			for _, s := range stageOptions {
 				inBubble(t, func(t *testing.T) {
 					g, ctx := group.WithContext(context.Background())
-					got, err := sink(g, stage(g, group.From(g, upTo(500)), s))
+					got, err := sink(g, stage(g, group.From(g, upTo(200)), s))
 					if err != nil {
 						t.Errorf("%s, %s, %+v: %v", name, sinkName, s, err)
 					}
 					if unordered(name, s) {
 						slices.Sort(got)
 					}
-					if !slices.Equal(got, slices.Collect(upTo(500))) {
+					if !slices.Equal(got, slices.Collect(upTo(200))) {
 						t.Errorf("%s, %s, %+v: got %v", name, sinkName, s, got)
 					}
 					if ctx.Err() != nil && sinkName != "range and Wait" {
@@ -292,6 +293,28 @@ func TestFlatMapInOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An item with many results does not take the memory of all of them.
+func TestFlatMapInConstantMemory(t *testing.T) {
+	const results = 1 << 16
+	g, _ := group.WithContext(context.Background())
+	out := group.FlatMap(g, counted(1), func(_ context.Context, _ int, send func(int) bool) error {
+		for i := 0; i < results && send(i); i++ {
+		}
+		return nil
+	}, &group.Stage{Workers: 2, Ordered: true})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n, err := group.Reduce(g, out, 0, func(_ context.Context, n, _ int) (int, error) { return n + 1, nil })
+	runtime.ReadMemStats(&after)
+	if n != results || err != nil {
+		t.Errorf("%d results and %v", n, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > results {
+		t.Errorf("%d bytes were allocated for %d results", took, results)
+	}
+	checkWait(t, g, nil)
 }
 
 // An item whose turn has come does not pile up results behind those that somebody else is
