@@ -9,7 +9,7 @@
 //   - [github.com/escapement-go/escapement/gate] answers "may I?": rate, window,
 //     concurrency, adaptive, keyed, and all of them at once.
 //   - [github.com/escapement-go/escapement/group] answers "who runs?": an errgroup whose
-//     goroutines pass a gate.
+//     goroutines pass a gate, and stages of which pipelines on channels are made.
 //   - [github.com/escapement-go/escapement/retry] answers "again?": a retry combinator whose
 //     every attempt passes the gate, and an HTTP transport.
 //
