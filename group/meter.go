@@ -29,10 +29,10 @@ type Stats struct {
 	Out    uint64 // results sent; none in ForEach
 	Errors uint64 // items whose f, or whose entry to the gate, came to an error
 
-	Idle     int // workers that wait for an item, or for a slow one that others must not overtake
+	Idle     int // workers that wait for an item, or for a slow one that holds up the look-ahead
 	AtGate   int // … that wait at the gate
 	InFlight int // … that are in f
-	Blocked  int // … that wait for somebody to take their result
+	Blocked  int // … that wait for somebody to take a result
 }
 
 // Stats returns what has been counted so far.
@@ -42,8 +42,17 @@ func (m *Meter) Stats() Stats {
 	m.foldLocked()
 	s := m.past
 	for _, cells := range m.cells {
+		n, waiting := s.Blocked, 0
 		for i := range cells {
-			cells[i].addTo(&s)
+			if cells[i].addTo(&s) == behind {
+				waiting++
+			}
+		}
+		// They wait for whoever holds up the output: for a slow item, or for a reader.
+		if s.Blocked > n {
+			s.Blocked += waiting
+		} else {
+			s.Idle += waiting
 		}
 	}
 	return s
@@ -85,6 +94,7 @@ const (
 	atGate
 	inFlight
 	blocked
+	behind // waits for look-ahead
 	gone
 )
 
@@ -97,12 +107,14 @@ type cell struct {
 	_               [128 - 28]byte
 }
 
-// addTo adds the cell's counts to s, and its worker to those who do the same.
-func (c *cell) addTo(s *Stats) {
+// addTo adds the cell's counts to s, and its worker to those who do the same. It returns
+// what that is.
+func (c *cell) addTo(s *Stats) doing {
 	s.In += c.in.Load()
 	s.Out += c.out.Load()
 	s.Errors += c.errors.Load()
-	switch doing(c.doing.Load()) {
+	d := doing(c.doing.Load())
+	switch d {
 	case idle:
 		s.Idle++
 	case atGate:
@@ -112,6 +124,7 @@ func (c *cell) addTo(s *Stats) {
 	case blocked:
 		s.Blocked++
 	}
+	return d
 }
 
 func (c *cell) set(d doing) {

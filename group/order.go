@@ -81,8 +81,8 @@ func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a 
 		if o.over {
 			return 0, a, false
 		}
-		if o.fullLocked() && o.sending {
-			c.set(blocked) // as whoever sends is
+		if o.fullLocked() {
+			c.set(behind)
 		}
 		o.parked = append(o.parked, w)
 		o.mu.Unlock()
