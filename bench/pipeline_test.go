@@ -43,6 +43,12 @@ func BenchmarkMap(b *testing.B) {
 			out := group.Map(g, group.From(g, upTo(b.N)), double, &group.Stage{Workers: c.workers, Ordered: c.ordered})
 			drain(b, c.ordered, group.All(g, out))
 		})
+		b.Run(c.name+"/escapement-metered", func(b *testing.B) {
+			b.ReportAllocs()
+			g, _ := group.WithContext(context.Background())
+			s := &group.Stage{Workers: c.workers, Ordered: c.ordered, Meter: new(group.Meter)}
+			drain(b, c.ordered, group.All(g, group.Map(g, group.From(g, upTo(b.N)), double, s)))
+		})
 		b.Run(c.name+"/rill", func(b *testing.B) {
 			b.ReportAllocs()
 			f := rill.Map[int, int]

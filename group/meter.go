@@ -14,7 +14,8 @@ import (
 // The stage that holds the others up is the one whose workers are in flight or at the
 // gate, while those of the stages before it are blocked and those behind it idle.
 //
-// It costs a few nanoseconds an item; every worker counts for itself.
+// It costs some atomic operations an item that nobody contends for: every worker counts for
+// itself.
 type Meter struct {
 	mu    sync.Mutex // guards what follows; workers don't take it
 	cells [][]cell   // of stages that work
