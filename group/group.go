@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -214,10 +215,24 @@ func (g *Group) pass(cost int, f func() error) {
 }
 
 // admit waits for the limit, and reports whether that ended before the context did.
+//
+// A select of both costs more than all the rest of Go. So it is tried without waiting first,
+// and once more when others have had the processor: they may have freed a place.
 func (g *Group) admit(sem chan<- struct{}) bool {
 	select {
 	case sem <- struct{}{}:
 		return true // should the context have ended as well, the goroutine sees it
+	default:
+	}
+	runtime.Gosched()
+	select {
+	case sem <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case sem <- struct{}{}:
+		return true
 	case <-g.ctx.Done():
 		g.ended()
 		return false
@@ -244,11 +259,13 @@ func (g *Group) context() context.Context {
 // ended reports whether the group's context has ended. It is asked where a job would not
 // run for that, so the group has failed then.
 func (g *Group) ended() bool {
-	if g.ctx.Err() == nil {
+	select {
+	case <-g.ctx.Done():
+		g.fail(context.Cause(g.ctx))
+		return true
+	default:
 		return false
 	}
-	g.fail(context.Cause(g.ctx))
-	return true
 }
 
 // fail makes err the group's error, if it is the first, and ends the context.
