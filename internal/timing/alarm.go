@@ -7,22 +7,34 @@ import (
 )
 
 // Alarm calls a function at an instant, or a little later, in a goroutine of its
-// own. It waits by AfterFunc alone: the mock's other timers can deadlock.
+// own. It waits by AfterFunc alone: the mock's other timers can deadlock. On the real
+// clock, and if it is exact, it has the process woken at that instant, too; see wakeups.
 //
 // Its owner guards it with the lock under which the function will look at the
 // time, and takes a call that comes too early or once too often as a reason to
-// look and nothing more. The precise wake-up of Linux has its place here, beside
-// the timer.
+// look and nothing more.
 type Alarm struct {
 	clk   *Clock
 	f     func()
 	at    int64 // instant it is set to; 0: not set
+	exact bool  // it asks for a wake-up
+	asked bool  // it has asked for one since it was last stopped
 	own   *time.Timer
 	their *clock.Timer
+
+	// Guarded by clk.wake.
+	wakeAt int64 // when it is to be woken
+	pos    int   // its place in the queue, from 1 on; 0: none
 }
 
-// NewAlarm returns an alarm that is not set.
+// NewAlarm returns an alarm that is not set. It is not exact.
 func NewAlarm(k *Clock, f func()) *Alarm { return &Alarm{clk: k, f: f} }
+
+// Tune says how exact the alarm is from the next Set on, if it rings for something that
+// happens once an interval, given in nanoseconds.
+func (a *Alarm) Tune(p Precision, interval int64) {
+	a.exact = a.clk.wake != nil && (p == Precise || p == Auto && interval >= worthwhile)
+}
 
 // Set sets the alarm, whatever it was set to, to the instant at. now is the
 // present one.
@@ -46,14 +58,26 @@ func (a *Alarm) Set(now, at int64) {
 	default:
 		a.own = time.AfterFunc(d, a.f)
 	}
+	// The timer comes first: it must be found due when the process is woken for it.
+	switch {
+	case a.exact:
+		a.asked = true
+		a.clk.wake.set(a, now, at)
+	case a.asked:
+		a.forget()
+	}
 }
 
 // Rang tells the alarm that its function has been called, so that it can be set
-// to the same instant once more.
+// to the same instant once more. Set or Stop must follow soon: until then nobody else
+// may be woken exactly.
 func (a *Alarm) Rang() { a.at = 0 }
 
 // Stop unsets the alarm. A call that is already under way still comes.
 func (a *Alarm) Stop() {
+	if a.asked {
+		a.forget()
+	}
 	if a.at == 0 {
 		return
 	}
@@ -64,4 +88,10 @@ func (a *Alarm) Stop() {
 	if a.their != nil {
 		a.their.Stop()
 	}
+}
+
+// forget takes back the request for a wake-up.
+func (a *Alarm) forget() {
+	a.asked = false
+	a.clk.wake.remove(a)
 }

@@ -27,6 +27,7 @@ var epoch = time.Now()
 // Make one with New; do not copy it.
 type Clock struct {
 	ext    clock.Clock  // nil: the real one
+	wake   *wakeups     // nil: alarms have their timers only
 	last   atomic.Int64 // latest instant read from ext, which may be set back
 	base   time.Time    // what the clock showed when this was made
 	baseAt int64        // and the instant that was
@@ -37,6 +38,7 @@ func New(c clock.Clock) *Clock {
 	k := &Clock{ext: c}
 	if c == nil {
 		k.base = time.Now()
+		k.wake = system
 	} else {
 		k.base = c.Now()
 	}

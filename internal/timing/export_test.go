@@ -1,0 +1,12 @@
+package timing
+
+// Worthwhile is the shortest interval at which Auto asks for wake-ups.
+const Worthwhile = worthwhile
+
+// WokenBy returns a Clock on the real clock whose alarms call arm instead of arming a timer
+// of the system.
+func WokenBy(arm func(now, at int64)) *Clock {
+	k := New(nil)
+	k.wake = &wakeups{arm: arm}
+	return k
+}

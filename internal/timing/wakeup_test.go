@@ -1,0 +1,232 @@
+package timing_test
+
+import (
+	"math"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/benbjohnson/clock"
+	"pgregory.net/rapid"
+
+	"github.com/escapement-go/escapement/internal/timing"
+)
+
+// system notes how the timer of the system is armed, in place of one.
+type system struct {
+	clk   *timing.Clock
+	arms  int
+	armed int64
+}
+
+func newSystem() *system {
+	s := &system{}
+	s.clk = timing.WokenBy(func(_, at int64) { s.arms, s.armed = s.arms+1, at })
+	return s
+}
+
+func (s *system) alarm(p timing.Precision, interval int64) *timing.Alarm {
+	a := timing.NewAlarm(s.clk, func() {})
+	a.Tune(p, interval)
+	return a
+}
+
+const hour = int64(time.Hour)
+
+// Whatever is set, moved, stopped and rung, the system's timer is armed for the earliest
+// instant of all, and is not touched while that stays the same.
+func TestWakeupIsArmedForTheEarliest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSystem()
+		alarms := make([]*timing.Alarm, rapid.IntRange(1, 20).Draw(t, "alarms"))
+		exact := make([]bool, len(alarms))
+		set := make([]int64, len(alarms)) // 0: not set
+		for i := range alarms {
+			exact[i] = rapid.IntRange(0, 3).Draw(t, "coalesced") > 0
+			alarms[i] = s.alarm(timing.Coalesced, 0)
+			if exact[i] {
+				alarms[i].Tune(timing.Precise, 0)
+			}
+			defer alarms[i].Stop()
+		}
+		earliest := func() int64 {
+			first := int64(math.MaxInt64)
+			for i, at := range set {
+				if exact[i] && at != 0 {
+					first = min(first, at)
+				}
+			}
+			return first
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			i := rapid.IntRange(0, len(alarms)-1).Draw(t, "alarm")
+			arms := s.arms
+			now := s.clk.Now()
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0:
+				alarms[i].Stop()
+				set[i] = 0
+			case 1:
+				alarms[i].Rang()
+				alarms[i].Stop()
+				set[i] = 0
+			case 2:
+				alarms[i].Rang()
+				fallthrough
+			default:
+				// Times of day an hour or more away, so that none comes while the test runs.
+				set[i] = now/hour*hour + rapid.Int64Range(2, 9).Draw(t, "at")*hour
+				alarms[i].Set(now, set[i])
+			}
+			switch first := earliest(); {
+			case first == math.MaxInt64:
+				if s.arms != arms {
+					t.Fatal("armed for nobody")
+				}
+			case s.armed != first:
+				t.Fatalf("armed for an instant %v from the earliest", time.Duration(s.armed-first))
+			case s.arms > arms+1:
+				t.Fatalf("armed %d times at once", s.arms-arms)
+			}
+			if set[i] != 0 {
+				arms = s.arms
+				if alarms[i].Set(now, set[i]); s.arms != arms {
+					t.Fatal("set to where it was, and armed once more")
+				}
+			}
+		}
+	})
+}
+
+// An instant that has passed keeps nobody else's from being armed, whoever looks next.
+func TestWakeupForgetsThePast(t *testing.T) {
+	for name, look := range map[string]func(a, other *timing.Alarm, now int64){
+		"rung and set again":  func(a, _ *timing.Alarm, now int64) { a.Rang(); a.Set(now, now+5*hour) },
+		"rung and stopped":    func(a, _ *timing.Alarm, now int64) { a.Rang(); a.Stop() },
+		"somebody else's set": func(_, other *timing.Alarm, now int64) { other.Set(now, now+4*hour) },
+	} {
+		s := newSystem()
+		first, second, third := s.alarm(timing.Precise, 0), s.alarm(timing.Precise, 0), s.alarm(timing.Precise, 0)
+		now := s.clk.Now()
+		first.Set(now, now+hour)
+		second.Set(now, now+2*hour)
+		if s.arms != 1 || s.armed != now+hour {
+			t.Fatalf("%s: armed %d times", name, s.arms)
+		}
+		look(first, third, now+hour+1)
+		if s.arms != 2 || s.armed != now+2*hour {
+			t.Errorf("%s: not armed for the next, %d arms", name, s.arms)
+		}
+		first.Stop()
+		second.Stop()
+		third.Stop()
+	}
+	// Who is due at once needs no wake-up: the runtime looks at its timers before it sleeps.
+	s := newSystem()
+	a := s.alarm(timing.Precise, 0)
+	now := s.clk.Now()
+	a.Set(now, now)
+	a.Set(now, now-1)
+	a.Stop()
+	if s.arms != 0 {
+		t.Errorf("armed %d times for what was due", s.arms)
+	}
+}
+
+func TestPrecision(t *testing.T) {
+	for _, c := range []struct {
+		p        timing.Precision
+		interval int64
+		want     bool
+	}{
+		{timing.Auto, timing.Worthwhile, true},
+		{timing.Auto, timing.Worthwhile - 1, false},
+		{timing.Auto, 0, false},
+		{timing.Auto, hour, true},
+		{timing.Precise, 0, true},
+		{timing.Precise, hour, true},
+		{timing.Coalesced, 0, false},
+		{timing.Coalesced, hour, false},
+	} {
+		s := newSystem()
+		a := s.alarm(c.p, c.interval)
+		now := s.clk.Now()
+		a.Set(now, now+hour)
+		if got := s.arms == 1; got != c.want {
+			t.Errorf("precision %d, interval %v: armed: %v, want %v", c.p, time.Duration(c.interval), got, c.want)
+		}
+		// It can change its mind, with effect from the next Set.
+		a.Tune(timing.Coalesced, 0)
+		a.Set(now, now+2*hour)
+		if s.armed == now+2*hour {
+			t.Errorf("precision %d: armed for a coalesced alarm", c.p)
+		}
+		other := s.alarm(timing.Precise, 0)
+		other.Set(now, now+3*hour)
+		if s.armed != now+3*hour {
+			t.Errorf("precision %d: what has become coalesced is still waited for", c.p)
+		}
+		a.Stop()
+		other.Stop()
+	}
+	s := newSystem()
+	a := timing.NewAlarm(s.clk, func() {})
+	now := s.clk.Now()
+	a.Set(now, now+hour)
+	if a.Stop(); s.arms != 0 {
+		t.Error("an alarm that was not tuned is exact")
+	}
+}
+
+// On a mock clock, and in a bubble, no time passes outside: nothing is armed there.
+func TestNoWakeupElsewhere(t *testing.T) {
+	mock := timing.NewAlarm(timing.New(clock.NewMock()), func() {})
+	mock.Tune(timing.Precise, 0)
+	mock.Set(1, 1+hour)
+	mock.Stop()
+
+	s := newSystem()
+	synctest.Test(t, func(t *testing.T) {
+		rang := make(chan int64, 1)
+		a := timing.NewAlarm(s.clk, func() { rang <- s.clk.Now() })
+		a.Tune(timing.Precise, 0)
+		now := s.clk.Now()
+		a.Set(now, now+hour)
+		if got := <-rang; got != now+hour {
+			t.Errorf("rang %v late", time.Duration(got-now-hour))
+		}
+		a.Rang()
+		a.Set(now+hour, now+2*hour)
+		a.Stop()
+		a.Set(now+hour, now+3*hour) // and the bubble ends
+	})
+	if s.arms != 0 {
+		t.Errorf("armed %d times in a bubble", s.arms)
+	}
+	a := s.alarm(timing.Precise, 0)
+	now := s.clk.Now()
+	a.Set(now, now+hour)
+	if a.Stop(); s.arms != 1 || s.armed != now+hour {
+		t.Errorf("after a bubble it is armed %d times, want once", s.arms)
+	}
+}
+
+// Nobody waits in a goroutine, whatever is set.
+func TestWakeupNeedsNoGoroutine(t *testing.T) {
+	k := timing.New(nil)
+	before := runtime.NumGoroutine()
+	now := k.Now()
+	alarms := make([]*timing.Alarm, 1000)
+	for i := range alarms {
+		alarms[i] = timing.NewAlarm(k, func() {})
+		alarms[i].Tune(timing.Precise, 0)
+		alarms[i].Set(now, now+hour+int64(i*7919%1000))
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines for 1000 alarms", after-before)
+	}
+	for _, a := range alarms {
+		a.Stop()
+	}
+}
