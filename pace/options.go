@@ -22,7 +22,7 @@ type Options struct {
 	// asked for.
 	Slack time.Duration
 
-	// Precision says what may be spent on waking up in time.
+	// Precision says what may be spent on waking up in time. 0 means Auto.
 	Precision Precision
 
 	// Clock is where the time comes from. Nil means the real clock.
@@ -32,13 +32,19 @@ type Options struct {
 // Precision says how much processor time a wake-up at the exact instant is worth. It
 // never changes the rate that is held, only how evenly the tokens are spaced.
 //
-// It has no effect yet: exact wake-ups are to come, and all three wait by plain timers.
+// It makes a difference on Linux, where an idle Go program sleeps for whole milliseconds:
+// a plain timer lets a token go up to 1 ms late, and those that have become due meanwhile
+// with it. Exact wake-ups bring that down to some 20 µs, and a tenth of a millisecond once in
+// a hundred times, as long as a processor is free. They cost a timer descriptor for
+// the whole process, and at 1,000 tokens a second a third more processor time than plain
+// timers; at 5,000 a second it is four times as much. Without a descriptor, on other
+// systems, and on a clock other than the real one all three values are the same.
 type Precision int
 
 const (
-	Auto      Precision = iota // exact wake-ups where they are worth it
+	Auto      Precision = iota // exact wake-ups where a token comes every half a millisecond or more rarely
 	Precise                    // exact wake-ups always
-	Coalesced                  // none: plain timers, up to a millisecond late on an idle Linux system
+	Coalesced                  // none: plain timers, the least processor time
 )
 
 func (p Precision) String() string {

@@ -27,6 +27,7 @@ type Pacer struct {
 
 	c       chan time.Time // the feeder sends; room for Burst-1, because its hand holds one
 	clk     *timing.Clock
+	exact   timing.Precision
 	state   schedule.Schedule // owned by the feeder: when the next token comes up, one by one
 	sleeper sleeper           // owned by the feeder
 	calls   chan func()       // run by the feeder
@@ -45,6 +46,7 @@ func New(r Rate, o *Options) *Pacer {
 	p := &Pacer{
 		c:     make(chan time.Time, max(o.Burst, 1)-1),
 		clk:   timing.New(o.Clock),
+		exact: timing.Precision(o.Precision),
 		state: schedule.New(int64(r.Count()), int64(r.Span()), 1, int64(o.Slack)),
 		calls: make(chan func()),
 		stop:  make(chan struct{}),
@@ -52,6 +54,7 @@ func New(r Rate, o *Options) *Pacer {
 	}
 	p.C = p.c
 	p.sleeper.init(p.clk)
+	p.sleeper.alarm.Tune(p.exact, int64(r.Interval()))
 	now := p.clk.Now()
 	for range cap(p.c) {
 		p.c <- p.clk.Time(now)
@@ -65,7 +68,10 @@ func New(r Rate, o *Options) *Pacer {
 // zero Rate.
 func (p *Pacer) SetRate(r Rate) {
 	(*Options)(nil).Check("pace: Pacer.SetRate", r)
-	p.call(func() { p.state.SetRate(p.clk.Now(), int64(r.Count()), int64(r.Span())) })
+	p.call(func() {
+		p.state.SetRate(p.clk.Now(), int64(r.Count()), int64(r.Span()))
+		p.sleeper.alarm.Tune(p.exact, int64(r.Interval()))
+	})
 }
 
 // Hold takes back the tokens that are there and gives none until d from now. Then there
@@ -109,7 +115,9 @@ func (p *Pacer) feed(since int64) {
 	for {
 		now := p.clk.Now()
 		due := p.state.Due(since, 0, 1)
-		if due > now {
+		if due <= now {
+			p.sleeper.stop()
+		} else {
 			p.sleeper.set(now, due)
 			select {
 			case <-p.sleeper.wake:

@@ -1,0 +1,82 @@
+package pace_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escapement-go/escapement/pace"
+)
+
+// A pacer that waits for its next token has the process woken for it, on the real clock, if
+// its precision says so.
+func TestPrecision(t *testing.T) {
+	slow, fast := pace.Every(20*time.Hour), pace.PerSecond(1e6)
+	for _, c := range []struct {
+		name      string
+		rate      pace.Rate
+		then      pace.Rate
+		precision pace.Precision
+		want      bool
+	}{
+		{"Auto", slow, slow, pace.Auto, true},
+		{"Auto at a high rate", fast, fast, pace.Auto, false},
+		{"Auto, made slow", fast, slow, pace.Auto, true},
+		{"Auto, made fast", slow, fast, pace.Auto, false},
+		{"Precise", fast, fast, pace.Precise, true},
+		{"Coalesced", slow, slow, pace.Coalesced, false},
+	} {
+		p := pace.New(c.rate, &pace.Options{Precision: c.precision})
+		p.SetRate(c.then)
+		p.Hold(19 * time.Hour)
+		p.SetRate(c.then) // when it returns, the feeder has seen the hold, or is about to
+		asked := false
+		for range 1000 {
+			if asked = remaining(t) > 18*time.Hour; asked {
+				break
+			}
+			p.Hold(time.Nanosecond) // changes nothing
+		}
+		if asked != c.want {
+			t.Errorf("%s: a wake-up is asked for: %v, want %v", c.name, asked, c.want)
+		}
+		p.Stop()
+		other := pace.New(pace.PerHour(1), nil)
+		<-other.C
+		for range 1000 {
+			if d := remaining(t); d > 0 && d <= time.Hour {
+				break
+			}
+			other.Hold(time.Nanosecond)
+		}
+		if d := remaining(t); d > time.Hour || d < time.Minute {
+			t.Errorf("%s: after it was stopped the next wake-up is in %v, want an hour", c.name, d)
+		}
+		other.Stop()
+	}
+}
+
+// remaining returns for how long the process's timerfd, if there is one, is armed.
+func remaining(t *testing.T) (d time.Duration) {
+	t.Helper()
+	fds, _ := filepath.Glob("/proc/self/fd/*")
+	for _, fd := range fds {
+		if link, _ := os.Readlink(fd); link != "anon_inode:[timerfd]" {
+			continue
+		}
+		info, err := os.ReadFile(strings.Replace(fd, "/fd/", "/fdinfo/", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(info)) {
+			var sec, nsec int64
+			if n, _ := fmt.Sscanf(line, "it_value: (%d, %d)", &sec, &nsec); n == 2 {
+				d = time.Duration(sec)*time.Second + time.Duration(nsec)
+			}
+		}
+	}
+	return d
+}
