@@ -111,6 +111,13 @@ func StatsOf(g Gate) (Stats, bool) {
 
 // checkEntry panics on what no gate takes.
 func checkEntry(name string, ctx context.Context, cost int) {
+	if ctx == nil || cost < 1 {
+		badEntry(name, ctx, cost)
+	}
+}
+
+// badEntry is apart, so that checkEntry is inlined.
+func badEntry(name string, ctx context.Context, cost int) {
 	if ctx == nil {
 		panic("gate: " + name + ": ctx must not be nil")
 	}

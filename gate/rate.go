@@ -34,6 +34,7 @@ type RateOptions = pace.Options
 // [NewRate]; the zero value does not work.
 type Rate struct {
 	clk   *timing.Clock
+	exact timing.Precision
 	cell  atomic.Pointer[schedule.Cell] // replaced under the domain's lock
 	state schedule.Schedule             // guarded by the domain while the cell is closed
 	n     node
@@ -48,9 +49,11 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 	}
 	g := &Rate{
 		clk:   timing.New(o.Clock),
+		exact: timing.Precision(o.Precision),
 		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack)),
 	}
 	g.n.init(g.member(), g.clk)
+	g.n.alarm.Tune(g.exact, int64(r.Interval()))
 	g.cell.Store(g.state.Open(g.clk.Now(), schedule.Shut()))
 	return g
 }
@@ -59,9 +62,9 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 // rate is unlimited.
 func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Rate.Enter", ctx, cost)
-	if err := timing.Ended(ctx); err != nil {
+	if timing.Closed(ctx.Done()) {
 		g.n.lane.abandoned.Add(1)
-		return Pass{}, err
+		return Pass{}, context.Cause(ctx)
 	}
 	if g.pick(cost) != schedule.Taken {
 		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
@@ -107,9 +110,6 @@ func (g *Rate) pick(cost int) schedule.Verdict {
 	now := g.clk.Now()
 	for stale := false; ; {
 		switch v := c.Take(word, now, cost); {
-		case v == schedule.Taken:
-			g.n.granted.Add(1)
-			return v
 		case v == schedule.Changed:
 			word, stale = c.Load(), true
 		case v == schedule.Refused && stale:
@@ -126,7 +126,10 @@ func (g *Rate) pick(cost int) schedule.Verdict {
 // zero Rate.
 func (g *Rate) SetRate(r pace.Rate) {
 	(*pace.Options)(nil).Check("gate: Rate.SetRate", r)
-	g.n.change(func(now int64) { g.state.SetRate(now, int64(r.Count()), int64(r.Span())) })
+	g.n.change(func(now int64) {
+		g.state.SetRate(now, int64(r.Count()), int64(r.Span()))
+		g.n.alarm.Tune(g.exact, int64(r.Interval()))
+	})
 }
 
 // SetBurst changes the burst, at once and for everyone who waits. The tokens that are in
@@ -164,7 +167,7 @@ func (g *Rate) member() member { return (*rateMember)(g) }
 
 func (m *rateMember) Stats() Stats { return (*Rate)(m).Stats() }
 func (m *rateMember) node() *node  { return &m.n }
-func (m *rateMember) sync()        { m.cell.Load().Close(&m.state) }
+func (m *rateMember) sync()        { m.n.granted.Add(m.cell.Load().Close(&m.state)) }
 func (m *rateMember) open(now int64) {
 	old := m.cell.Load()
 	if c := m.state.Open(now, old); c != old {

@@ -62,6 +62,7 @@ func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
 	}
 	g := &Window{clk: timing.New(o.Clock), most: n, span: timing.Later(int64(span), o.Guard)}
 	g.n.init(g.member(), g.clk)
+	g.n.alarm.Tune(timing.Auto, g.span/int64(n))
 	g.log.Store(newWindowLog(8))
 	g.log.Load().open()
 	return g
@@ -70,9 +71,9 @@ func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
 // Enter is described at [Gate]. A cost above n is a *[CapacityError].
 func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Window.Enter", ctx, cost)
-	if err := timing.Ended(ctx); err != nil {
+	if timing.Closed(ctx.Done()) {
 		g.n.lane.abandoned.Add(1)
-		return Pass{}, err
+		return Pass{}, context.Cause(ctx)
 	}
 	mark, found := g.pick(cost)
 	if found != picked {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math"
+	"math/bits"
 	"sync/atomic"
 )
 
@@ -19,17 +20,21 @@ const (
 )
 
 // Cell is the lock-free face of a Schedule that nobody waits for: the plan is
-// immutable and the TAT is one atomic word, in units since base. Changing the
-// plan closes the cell for good or for a while, which the compare-and-swap of
-// every entry notices: no entry ever goes by a plan that was changed before.
+// immutable, and one atomic word holds the TAT, in units since base, and below it how many
+// entries were let go since the cell was opened. Changing the plan closes the cell for good
+// or for a while, which the compare-and-swap of every entry notices: no entry ever goes by
+// a plan that was changed before. So does a count that has reached its limit.
+//
+// The fields fill one cache line, which an entry has to have for itself anyway.
 type Cell struct {
 	word    atomic.Int64
 	base    int64 // the instant from which the word counts
 	horizon int64 // the last instant after base that the word can count to
-	per     int64
-	step    int64
-	room    int64 // burst·step
-	burst   int
+	per     int64 // as word has it, above the count
+	step    int64 // as word has it, above the count
+	room    int64 // burst·step, as word has it, and the largest count below it
+	burst   int   // the highest cost that is not for the lock to judge
+	mask    int64 // the bits of the count
 }
 
 // Load returns the word to pass to Take. Read the clock after it: a reading from
@@ -40,76 +45,115 @@ func (c *Cell) Load() int64 { return c.word.Load() }
 // was, has tokens for it. A cost above the burst is not for a cell to judge.
 func (c *Cell) Take(word, now int64, cost int) Verdict {
 	at := now - c.base
-	switch {
-	case word == closed:
-		return Closed
-	case c.step == 0:
-		if !c.word.CompareAndSwap(word, word) {
-			return Changed // to be closed, that is
-		}
-		return Taken
-	case uint64(at) > uint64(c.horizon) || cost > c.burst:
-		return Closed
+	if word&c.mask == c.mask || uint64(at) > uint64(c.horizon) || cost > c.burst {
+		return Closed // all bits of a closed word are set
 	}
 	at *= c.per
-	tat := word
-	if at-c.per >= word {
-		tat = at
+	next := word
+	if at-c.per+c.mask >= word {
+		next = at | word&c.mask
 	}
-	tat += int64(cost) * c.step
-	if tat > at+c.room {
+	next += int64(cost)*c.step + 1
+	if next > at+c.room {
 		return Refused
 	}
-	if !c.word.CompareAndSwap(word, tat) {
+	if !c.word.CompareAndSwap(word, next) {
 		return Changed
 	}
 	return Taken
 }
 
-// Close moves the state from the cell into s, which made it. Closing a closed
-// cell does nothing.
-func (c *Cell) Close(s *Schedule) {
-	if word := c.word.Swap(closed); word != closed {
-		tat := product(uint64(c.base), s.per).plus(wide{0, uint64(word)})
-		if s.step != 0 {
-			s.tat = tat
-		}
+// Close moves the state from the cell into s, which made it, and returns the number of
+// entries that were let go since it was opened. Closing a closed cell does nothing.
+func (c *Cell) Close(s *Schedule) (taken uint64) {
+	word := c.word.Swap(closed)
+	if word == closed {
+		return 0
 	}
+	if s.step != 0 {
+		s.tat = product(uint64(c.base), s.per).plus(wide{0, uint64(word >> bits.Len64(uint64(c.mask)))})
+	}
+	return uint64(word & c.mask)
 }
+
+// The count has as many bits as leave a minute's worth of units to the TAT, within these
+// limits: when it is used up, an entry takes the lock, which must be rare.
+const (
+	mostCount  = 16
+	leastCount = 6
+	minute     = 60e9
+)
 
 // Open moves the state of s into a cell: old itself where its plan still holds, a
 // new one where not. It returns old, closed, where s can't do with a word: while it
 // is held, while there is lateness to be made up, or where the burst at so fine
-// a rate does not fit into 63 bits.
+// a rate does not fit into the word.
 func (s *Schedule) Open(now int64, old *Cell) *Cell {
 	if s.held > now || s.late > 0 {
 		if s.Arrive(now); s.held > now || s.late > 0 {
 			return old
 		}
 	}
-	room := product(s.burst, s.step)
-	if s.per > math.MaxInt64>>2 || room.hi != 0 || room.lo > math.MaxInt64>>2 {
-		return old
-	}
 	c := old
-	if c.base == 0 || now-c.base > c.horizon>>1 ||
-		c.per != int64(s.per) || c.step != int64(s.step) || c.burst != int(s.burst) {
-		c = &Cell{base: now, per: int64(s.per), step: int64(s.step), room: int64(room.lo), burst: int(s.burst)}
-		c.horizon = math.MaxInt64 >> 1 / c.per
-		c.word.Store(closed)
+	if !c.fits(s) || now-c.base > c.horizon>>1 {
+		if c = newCell(now, s); c == nil {
+			return old
+		}
 	}
-	word := s.tat.minus(product(uint64(c.base), s.per))
-	if word.hi != 0 || word.lo > math.MaxInt64>>1 {
-		return old
+	tat := wide{}
+	if s.step != 0 {
+		tat = s.tat.minus(product(uint64(c.base), s.per))
 	}
-	// Until here nobody who entered under the old word could be missed: it was closed.
-	c.word.Store(int64(word.lo))
+	if count := bits.Len64(uint64(c.mask)); tat.hi == 0 && tat.lo <= math.MaxInt64>>1>>count {
+		// Until here nobody who entered under the old word could be missed: it was closed.
+		c.word.Store(int64(tat.lo << count))
+		return c
+	}
+	return old
+}
+
+// newCell returns a closed cell for the plan of s that counts from now on, or nil where the
+// plan does not fit into a word.
+func newCell(now int64, s *Schedule) *Cell {
+	room := product(s.burst, s.step)
+	count := mostCount
+	for ; count >= leastCount; count-- {
+		most := uint64(math.MaxInt64) >> count
+		if s.per > most>>2 || room.hi != 0 || room.lo > most>>2 {
+			continue
+		}
+		if count == leastCount || most>>1/s.per >= minute {
+			break
+		}
+	}
+	if count < leastCount {
+		return nil
+	}
+	c := &Cell{
+		base:    now,
+		horizon: int64(uint64(math.MaxInt64) >> count >> 1 / s.per),
+		per:     int64(s.per << count),
+		step:    int64(s.step << count),
+		room:    int64(room.lo<<count | 1<<count - 1),
+		burst:   s.Limit(),
+		mask:    1<<count - 1,
+	}
+	if s.step == 0 {
+		c.room = math.MaxInt64 >> 2 // whose clock was read later may have been faster
+	}
+	c.word.Store(closed)
 	return c
+}
+
+// fits reports whether the plan of s is that of the cell.
+func (c *Cell) fits(s *Schedule) bool {
+	count := bits.Len64(uint64(c.mask))
+	return c.base != 0 && c.per>>count == int64(s.per) && c.step>>count == int64(s.step) && c.burst == s.Limit()
 }
 
 // Shut returns a cell that is closed and stays so until Open replaces it.
 func Shut() *Cell {
-	c := new(Cell)
+	c := &Cell{mask: 1}
 	c.word.Store(closed)
 	return c
 }

@@ -12,8 +12,9 @@ import (
 // bucketOf is a Schedule with a Cell in front of it, used as a gate uses them: by the word
 // where the cell is open, and under the lock where it is not.
 type bucketOf struct {
-	s    schedule.Schedule
-	cell *schedule.Cell
+	s     schedule.Schedule
+	cell  *schedule.Cell
+	taken uint64 // entries that went by the word, as far as the cell has told
 }
 
 func newBucketOf(now int64, s schedule.Schedule) *bucketOf {
@@ -22,7 +23,7 @@ func newBucketOf(now int64, s schedule.Schedule) *bucketOf {
 
 // locked closes the cell, calls f and opens the cell again, as far as that is possible.
 func (b *bucketOf) locked(now int64, f func()) {
-	b.cell.Close(&b.s)
+	b.taken += b.cell.Close(&b.s)
 	f()
 	b.cell = b.s.Open(now, b.cell)
 }
@@ -62,7 +63,7 @@ func TestCellAgainstSchedule(t *testing.T) {
 		plain := schedule.New(plan.n, plan.span, burst, 0)
 		celled := newBucketOf(base, plain)
 		interval := plan.span / max(1, plan.n)
-		now, last := base, 0
+		now, last, gone := base, 0, uint64(0)
 		for i := range rapid.IntRange(1, 80).Draw(t, "calls") {
 			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*interval), rapid.Int64Range(0, 3*sec), rapid.Int64Range(0, 10*day)).Draw(t, "after")
 			before := celled.cell
@@ -104,12 +105,17 @@ func TestCellAgainstSchedule(t *testing.T) {
 				if last = 0; got {
 					last = cost
 				}
+				if quick && got {
+					gone++
+				}
 			}
 			if i%5 == 0 {
 				both(func(*schedule.Schedule) {}) // as a look at the statistics does
 			}
 			// The state agrees, too: a copy of it says when the next may go.
-			celled.cell.Close(&celled.s)
+			if celled.taken += celled.cell.Close(&celled.s); celled.taken != gone {
+				t.Fatalf("call %d: %d entries went by the word, of which it tells %d", i, gone, celled.taken)
+			}
 			for _, ahead := range []uint64{0, 3} {
 				got, want := celled.s.Due(now, ahead, 1), plain.Due(now, ahead, 1)
 				if got != want && (got != want+1 || celled.cell == before) {
@@ -157,13 +163,13 @@ func TestCellCountsOn(t *testing.T) {
 			t.Errorf("%s: %d calls by the word, %d under the lock", r.name, fast, slow)
 		}
 		// Close together nothing but the word is used.
-		for slow = 0; now < base+100*year+sec; now += 100 * ms {
+		for slow = 0; now < base+100*year+sec; now += ms {
 			if _, quick := celled.try(now, 1); !quick {
 				slow++
 			}
 		}
-		if slow > 2 {
-			t.Errorf("%s: %d calls of 10 under the lock", r.name, slow)
+		if slow > 40 {
+			t.Errorf("%s: %d calls of 1000 under the lock", r.name, slow)
 		}
 	}
 	// What does not fit into the word stays under the lock, and is right there.
@@ -176,6 +182,36 @@ func TestCellCountsOn(t *testing.T) {
 			t.Errorf("%d per %d with burst %d: the cell is open", r.n, r.span, r.burst)
 		} else if ok, fast := celled.try(base, 1); !ok || fast {
 			t.Errorf("%d per %d with burst %d: refused under the lock", r.n, r.span, r.burst)
+		}
+	}
+}
+
+// The word counts as far as it can and then sends the next one to the lock: not an entry is
+// lost.
+func TestCellCountsEntries(t *testing.T) {
+	for _, r := range append(fineRates[:6:6], struct {
+		name    string
+		n, span int64
+		burst   int
+	}{"unlimited", 0, 0, 1}) {
+		b := newBucketOf(base, schedule.New(r.n, r.span, r.burst, -1))
+		now, want, slow := base, uint64(0), 0
+		for range 200_000 {
+			ok, fast := b.try(now, 1)
+			if ok {
+				want++
+			}
+			if !fast {
+				slow++
+				b.taken++
+			}
+			now += 1 + r.span/max(1, r.n)
+		}
+		if b.locked(now, func() {}); b.taken != want || want != 200_000 {
+			t.Errorf("%s: %d entries were counted, %d let in, want 200000", r.name, b.taken, want)
+		}
+		if slow == 0 || r.n < 1000 && slow > 10 {
+			t.Errorf("%s: %d of 200000 entries under the lock", r.name, slow)
 		}
 	}
 }
