@@ -3,7 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
-	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -18,24 +18,38 @@ import (
 // would fit. Entering when a slot is free, and leaving when nobody waits, takes no lock
 // and allocates nothing. Make one with [NewConcurrency]; the zero value does not work.
 type Concurrency struct {
-	word atomic.Int64 // free slots · 2, plus 1 if somebody waits; the sum can be below zero
-	size atomic.Int64 // slots in all; written under the domain's lock
-	n    node
+	word  atomic.Int64 // free slots, which can be below zero; below them a count, and a bit if somebody waits
+	size  atomic.Int64 // slots in all; written under the domain's lock
+	desks []desk       // where passes are given back, a power of two of them
+	n     node
 }
 
-// locked is the bit of the word that sends everyone to the lock.
-const locked = 1
+// The lowest bit of the word, locked, sends everyone to the lock. The bits of counted are
+// the number of entries that took none: when they are used up, one entry has to.
+const (
+	locked  = 1
+	single  = 2
+	counted = 1<<freeBits - single
+	// freeBits is where the free slots begin.
+	freeBits = 17
+)
 
-// maxSlots is the largest size.
-const maxSlots = math.MaxInt64 >> 2
+// maxSlots is the largest size, and the most that a pass can come to cost.
+const maxSlots = 1 << 40
+
+// maxDesks is the largest number of desks that a gate has for itself.
+const maxDesks = 64
 
 // NewConcurrency returns a gate for n slots, all of them free. It panics if n is less
 // than 1.
 func NewConcurrency(n int) *Concurrency {
 	checkSlots("NewConcurrency", n)
-	g := &Concurrency{}
+	g := &Concurrency{desks: make([]desk, 1<<bits.Len(uint(min(n, maxDesks)-1)))}
+	for i := range g.desks {
+		g.desks[i].gate = g
+	}
 	g.size.Store(int64(n))
-	g.word.Store(int64(n) << 1)
+	g.word.Store(int64(n) << freeBits)
 	g.n.init(g.member(), nil)
 	return g
 }
@@ -50,14 +64,18 @@ func checkSlots(name string, n int) {
 // When a slot will be free is not known, so a deadline is waited for.
 func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Concurrency.Enter", ctx, cost)
-	if err := timing.Ended(ctx); err != nil {
+	if timing.Closed(ctx.Done()) {
 		g.n.lane.abandoned.Add(1)
-		return Pass{}, err
+		return Pass{}, context.Cause(ctx)
 	}
-	if taken, _ := g.pick(cost); !taken {
+	ticket, taken, _ := g.pick(cost)
+	if !taken {
 		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
+	}
+	if t, turn := g.desk(ticket); turn != 0 {
+		return Pass{t, turn, cost}, nil
 	}
 	return g.pass(cost), nil
 }
@@ -65,7 +83,7 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 // TryEnter is described at [Gate].
 func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 	checkCost("Concurrency.TryEnter", cost)
-	taken, sure := g.pick(cost)
+	ticket, taken, sure := g.pick(cost)
 	if !taken && !sure {
 		_, taken = g.n.lane.tryEnter(cost, nil)
 	}
@@ -73,25 +91,24 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
+	if t, turn := g.desk(ticket); turn != 0 {
+		return Pass{t, turn, cost}, true
+	}
 	return g.pass(cost), true
 }
 
 // pick tries to take slots without the lock, and reports whether it did and, if not,
-// whether that is final.
-func (g *Concurrency) pick(cost int) (taken, sure bool) {
-	if int64(cost) > maxSlots {
-		return false, false
-	}
+// whether that is final. The ticket is a number that others who come soon don't have.
+func (g *Concurrency) pick(cost int) (ticket int64, taken, sure bool) {
 	for {
 		word := g.word.Load()
 		switch {
-		case word&locked != 0:
-			return false, false
-		case word>>1 < int64(cost):
-			return false, true
-		case g.word.CompareAndSwap(word, word-int64(cost)<<1):
-			g.n.granted.Add(1)
-			return true, true
+		case word&locked != 0 || word&counted == counted:
+			return word, false, false
+		case word>>freeBits < int64(cost):
+			return word, false, true
+		case g.word.CompareAndSwap(word, word-int64(cost)<<freeBits+single):
+			return word, true, true
 		}
 	}
 }
@@ -99,10 +116,8 @@ func (g *Concurrency) pick(cost int) (taken, sure bool) {
 // free gives slots back, or takes them where there are none when slots is negative, and
 // looks after those who wait.
 func (g *Concurrency) free(slots int64) {
-	if g.word.Add(slots<<1)&locked != 0 {
-		d := g.n.lock()
-		d.mark(g.n.self)
-		d.unlock()
+	if g.word.Add(slots<<freeBits)&locked != 0 {
+		g.n.look()
 	}
 }
 
@@ -112,7 +127,7 @@ func (g *Concurrency) free(slots int64) {
 func (g *Concurrency) SetLimit(n int) {
 	checkSlots("Concurrency.SetLimit", n)
 	g.n.change(func(int64) {
-		g.word.Add((int64(n) - g.size.Swap(int64(n))) << 1)
+		g.word.Add((int64(n) - g.size.Swap(int64(n))) << freeBits)
 	})
 }
 
@@ -121,72 +136,103 @@ func (g *Concurrency) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	g.n.lane.read(d)
-	used := int(g.size.Load() - g.word.Load()>>1)
+	used := int(g.size.Load() - g.word.Load()>>freeBits)
 	return g.n.stats(0, used, 0, used == 0)
 }
 
+// A desk is what a pass of a Concurrency goes back to. It is used over and over, by one
+// pass at a time; the turn tells them apart, so that one which has been left already is
+// found out.
+type desk struct {
+	turn   atomic.Uint64 // odd while a pass is out
+	gate   *Concurrency
+	more   int  // what the pass, settled, costs beyond what it says
+	shared bool // it belongs to no gate
+}
+
+// desks are for passes that find the one of their gate in use.
+var desks = sync.Pool{New: func() any { return &desk{shared: true} }}
+
+// desk opens a desk for an entry and returns its turn, or 0 if the one that the ticket leads
+// to is in use. Those who come one after another go to different ones, as far as they reach.
+func (g *Concurrency) desk(ticket int64) (*desk, uint64) {
+	t := &g.desks[int(ticket/single)&(len(g.desks)-1)]
+	if turn := t.turn.Load() + 1; turn&1 != 0 && t.turn.CompareAndSwap(turn-1, turn) {
+		return t, turn
+	}
+	return nil, 0
+}
+
+// pass makes the pass of an entry whose desk is in use.
 func (g *Concurrency) pass(cost int) Pass {
-	t, _ := slots.Get().(*slot)
-	if t == nil {
-		t = new(slot)
+	t := desks.Get().(*desk)
+	t.gate = g
+	return Pass{t, t.turn.Add(1), cost}
+}
+
+func (t *desk) Leave(turn uint64, cost int, _ error) {
+	if t.turn.Load() == turn {
+		g, shared := t.gate, t.shared
+		if t.more != 0 {
+			cost += t.more
+			t.more = 0
+		}
+		if t.turn.CompareAndSwap(turn, turn+1) {
+			if shared {
+				t.gate = nil
+				desks.Put(t)
+			}
+			g.free(int64(cost))
+			return
+		}
 	}
-	t.gate, t.cost = g, cost
-	return Pass{t, t.turn.Load(), cost}
+	panic("gate: Pass.Leave: must be called once, got a second call")
 }
 
-// A slot is what a pass of a Concurrency goes back to. It is used over and over; the turn
-// tells its passes apart, so that one which has been left already is found out.
-type slot struct {
-	turn atomic.Uint64
-	gate *Concurrency
-	cost int
-}
-
-var slots sync.Pool
-
-func (t *slot) Leave(turn uint64, _ int, _ error) {
-	if !t.turn.CompareAndSwap(turn, turn+1) {
-		panic("gate: Pass.Leave: must be called once, got a second call")
-	}
-	g, cost := t.gate, t.cost
-	t.gate = nil
-	slots.Put(t)
-	g.free(int64(cost))
-}
-
-func (t *slot) Settle(turn uint64, _, actual int) {
+func (t *desk) Settle(turn uint64, cost, actual int) {
 	if t.turn.Load() != turn {
 		panic("gate: Pass.Settle: must be called before Leave, got a call after it")
 	}
-	cost := t.cost
-	t.cost = actual
-	t.gate.free(int64(cost - actual))
+	before := t.more
+	t.more = int(charge(actual)) - cost
+	t.gate.free(int64(before - t.more))
 }
+
+// charge returns the slots that a cost takes. One that is a mistake stays within the word.
+func charge(cost int) int64 { return min(int64(cost), maxSlots) }
 
 // slotMember is the Concurrency that its domain sees.
 type slotMember Concurrency
 
 func (g *Concurrency) member() member { return (*slotMember)(g) }
 
-func (m *slotMember) Stats() Stats           { return (*Concurrency)(m).Stats() }
-func (m *slotMember) node() *node            { return &m.n }
-func (m *slotMember) sync()                  { m.word.Or(locked) }
+func (m *slotMember) Stats() Stats { return (*Concurrency)(m).Stats() }
+func (m *slotMember) node() *node  { return &m.n }
+func (m *slotMember) sync() {
+	for {
+		word := m.word.Load()
+		if m.word.CompareAndSwap(word, word&^counted|locked) {
+			m.n.granted.Add(uint64(word & counted / single))
+			return
+		}
+	}
+}
 func (m *slotMember) open(int64)             { m.word.And(^locked) }
 func (m *slotMember) broken() error          { return nil }
 func (m *slotMember) limit() int             { return int(m.size.Load()) }
 func (m *slotMember) arrive(now int64) int64 { return now }
 func (m *slotMember) due(now, _ int64, cost int) int64 {
-	if m.word.Load()>>1 < int64(cost) {
+	if m.word.Load()>>freeBits < int64(cost) {
 		return never
 	}
 	return now
 }
 func (m *slotMember) plan(now, _ int64, _ uint64, _ int) int64 { return now }
 func (m *slotMember) take(_, _ int64, cost int) uint64 {
-	m.word.Add(-int64(cost) << 1)
+	m.word.Add(-int64(cost) << freeBits)
 	return 0
 }
-func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).free(int64(cost)) }
+func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).free(charge(cost)) }
 func (m *slotMember) settle(_ uint64, cost, actual int) {
-	(*Concurrency)(m).free(int64(cost - actual))
+	(*Concurrency)(m).free(charge(cost) - charge(actual))
 }

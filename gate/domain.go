@@ -262,6 +262,13 @@ func (n *node) ring() {
 	d.unlock()
 }
 
+// look admits whoever waits for the member and can go by now.
+func (n *node) look() {
+	d := n.lock()
+	d.mark(n.self)
+	d.unlock()
+}
+
 // change runs f under the lock, with the member synced, and re-plans everyone who waits.
 func (n *node) change(f func(now int64)) {
 	d := n.lock()

@@ -3,7 +3,6 @@ package gate_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -41,8 +40,8 @@ func TestMisuse(t *testing.T) {
 		{"gate: Window.Enter: cost must be at least 1, got 0", func() { w.Enter(ctx, 0) }},
 		{"gate: Window.TryEnter: cost must be at least 1, got 0", func() { w.TryEnter(0) }},
 		{"gate: Window.Enter: ctx must not be nil", func() { w.Enter(noContext, 1) }},
-		{fmt.Sprintf("gate: NewConcurrency: n must be at least 1 and at most %d, got 0", int64(math.MaxInt64>>2)), func() { gate.NewConcurrency(0) }},
-		{fmt.Sprintf("gate: Concurrency.SetLimit: n must be at least 1 and at most %d, got 0", int64(math.MaxInt64>>2)), func() { c.SetLimit(0) }},
+		{fmt.Sprintf("gate: NewConcurrency: n must be at least 1 and at most %d, got 0", int64(1<<40)), func() { gate.NewConcurrency(0) }},
+		{fmt.Sprintf("gate: Concurrency.SetLimit: n must be at least 1 and at most %d, got 0", int64(1<<40)), func() { c.SetLimit(0) }},
 		{"gate: Concurrency.Enter: cost must be at least 1, got 0", func() { c.Enter(ctx, 0) }},
 		{"gate: Concurrency.TryEnter: cost must be at least 1, got 0", func() { c.TryEnter(0) }},
 		{"gate: Concurrency.Enter: ctx must not be nil", func() { c.Enter(noContext, 1) }},
