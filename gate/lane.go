@@ -54,12 +54,11 @@ type place struct {
 type waiter struct {
 	next, prev *waiter
 	ready      chan struct{} // of capacity 1: sent to, under the lock, when fate is known
-	marks      *[]uint64     // what the members return from take; nil: there is one, see info
+	marks      *[]uint64     // what the members return from take; nil: there is one, see finish
 	seq        uint64        // order of arrival
 	since      int64         // from when it counts
-	deadline   int64         // of its context
+	deadline   int64         // of its context; once the fate is known, see finish
 	cost       int
-	info       int64 // granted: the mark of a single member; hopeless: the wait; oversize: the limit
 	fate       fate
 }
 
@@ -146,7 +145,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		d.unlock()
 		<-w.ready
 	}
-	fate, info := w.fate, w.info
+	fate, info := w.fate, w.deadline
 	l.put(w)
 	switch fate {
 	case hopeless:
@@ -286,9 +285,11 @@ func (l *lane) grant(d *domain, now int64) {
 	l.finish(d, w, now, granted, int64(mark))
 }
 
-// finish takes w out of the lane and tells it its fate.
+// finish takes w out of the lane and tells it its fate and, in place of the deadline, the
+// mark of a single member if it was granted, the wait if that was hopeless, or the limit if
+// it was oversize.
 func (l *lane) finish(d *domain, w *waiter, now int64, why fate, info int64) {
-	w.fate, w.info = why, info
+	w.fate, w.deadline = why, info
 	l.drop(d, w, now)
 	w.ready <- struct{}{}
 }
@@ -365,7 +366,7 @@ func (l *lane) get() *waiter {
 	w, _ := l.pool.Get().(*waiter)
 	if w == nil {
 		if len(l.fresh) == 0 {
-			l.block = min(2*l.block+1, 25) // 25 of them fill 2 KiB
+			l.block = min(2*l.block+1, 28) // 28 of them fill 2 KiB
 			l.fresh = make([]waiter, l.block)
 		}
 		w, l.fresh = &l.fresh[0], l.fresh[1:]
