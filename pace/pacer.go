@@ -30,8 +30,8 @@ type Pacer struct {
 	exact   timing.Precision
 	state   schedule.Schedule // owned by the feeder: when the next token comes up, one by one
 	sleeper sleeper           // owned by the feeder
-	calls   chan func()       // run by the feeder
-	stop    chan struct{}     // closed by Stop
+	calls   chan func()       // run by the feeder, which always takes them before long
+	stopped bool              // owned by the feeder: it is to end
 	once    sync.Once
 	done    chan struct{} // closed by the feeder when it has ended
 }
@@ -49,7 +49,6 @@ func New(r Rate, o *Options) *Pacer {
 		exact: timing.Precision(o.Precision),
 		state: schedule.New(int64(r.Count()), int64(r.Span()), 1, int64(o.Slack)),
 		calls: make(chan func()),
-		stop:  make(chan struct{}),
 		done:  make(chan struct{}),
 	}
 	p.C = p.c
@@ -92,7 +91,7 @@ func (p *Pacer) Hold(d time.Duration) {
 // no token comes any more, those that were there included. C stays open. Calling it again
 // does nothing.
 func (p *Pacer) Stop() {
-	p.once.Do(func() { close(p.stop) })
+	p.once.Do(func() { p.calls <- func() { p.stopped = true } })
 	<-p.done
 }
 
@@ -108,31 +107,38 @@ func (p *Pacer) call(f func()) {
 
 // feed sends the tokens until the pacer is stopped. The next token is in its hand, so
 // with those in the channel there are Burst of them when it waits for a receiver.
+//
+// It reads the clock only when a token is not due by the last reading, and when one has
+// been taken for which nobody waited; and what it selects from is few, because that is most of
+// what a token costs.
 func (p *Pacer) feed(since int64) {
 	defer close(p.done)
 	defer p.drain()
 	defer p.sleeper.stop()
-	for {
-		now := p.clk.Now()
+	for now := p.clk.Now(); !p.stopped; {
 		due := p.state.Due(since, 0, 1)
-		if due <= now {
-			p.sleeper.stop()
-		} else {
+		if due > now {
+			now = p.clk.Now()
+		}
+		if due > now {
 			p.sleeper.set(now, due)
 			select {
 			case <-p.sleeper.wake:
 				p.sleeper.woken()
 			case f := <-p.calls:
 				f()
-			case <-p.stop:
-				return
 			}
 			continue
 		}
+		p.sleeper.stop()
+		select {
+		case f := <-p.calls:
+			f()
+			continue
+		default:
+		}
 		token := p.clk.Time(due)
 		select {
-		case <-p.stop:
-			return
 		case p.c <- token:
 			// Somebody waited, or there was room: the token went when it came up, and the
 			// next one comes an interval later, however late this goroutine is.
@@ -141,7 +147,7 @@ func (p *Pacer) feed(since int64) {
 			continue
 		default:
 		}
-		for offered := true; offered; {
+		for offered := true; offered && !p.stopped; {
 			select {
 			case p.c <- token:
 				// The channel was full. It was the receiver who let time pass.
@@ -153,8 +159,6 @@ func (p *Pacer) feed(since int64) {
 				f()
 				// Only a hold takes a token back that is on offer.
 				offered = p.state.Held() <= p.clk.Now()
-			case <-p.stop:
-				return
 			}
 		}
 	}
