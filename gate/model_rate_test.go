@@ -209,40 +209,46 @@ func TestModelRate(t *testing.T) {
 		slack := rapid.SampledFrom([]time.Duration{0, -1, 12 * time.Millisecond, time.Second}).Draw(t, "slack")
 		ops := drawOps(t, kinds...)
 		return func(s *stage) error {
-			g := gate.NewRate(first, &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock})
-			m := newBucketModel(first, burst, slack)
-			p := newPlot(s, g, m, late)
-			p.costs = func(a int64) int {
-				if a%16 == 1 {
-					return m.burst + 1
-				}
-				return 1 + int(a/3)%m.burst*int(a%2)
-			}
-			p.adjust = func(_, cost, actual int) {
-				p.modelQueue.change(func() { m.settle(p.modelQueue.now, actual-cost) })
-			}
-			p.change = func(o modelOp) bool {
-				now := p.modelQueue.now
-				switch o.kind {
-				case opHold:
-					d := time.Duration(o.a+o.b) * time.Millisecond
-					if g.Hold(d); d > 0 {
-						p.modelQueue.change(func() { m.hold(now + int64(d)) })
-					}
-				case opRate:
-					r := rates[o.a%int64(len(rates))]
-					g.SetRate(r)
-					p.modelQueue.change(func() { m.setRate(now, r) })
-				case opBurst:
-					n := 1 + int(o.a)%6
-					g.SetBurst(n)
-					p.modelQueue.change(func() { m.setBurst(now, n) })
-				default:
-					return false
-				}
-				return true
-			}
+			p, _ := newRatePlot(s, rates, first, burst, slack, late)
 			return p.run(ops)
 		}
 	})
+}
+
+// newRatePlot returns a Rate and its reference, whose rate is changed to others of rates.
+func newRatePlot(s *stage, rates []pace.Rate, first pace.Rate, burst int, slack, late time.Duration) (*plot, *bucketModel) {
+	g := gate.NewRate(first, &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock})
+	m := newBucketModel(first, burst, slack)
+	p := newPlot(s, g, m, late)
+	p.costs = func(a int64) int {
+		if a%16 == 1 {
+			return m.burst + 1
+		}
+		return 1 + int(a/3)%m.burst*int(a%2)
+	}
+	p.adjust = func(_, cost, actual int) {
+		p.modelQueue.change(func() { m.settle(p.modelQueue.now, actual-cost) })
+	}
+	p.change = func(o modelOp) bool {
+		now := p.modelQueue.now
+		switch o.kind {
+		case opHold:
+			d := time.Duration(o.a+o.b) * time.Millisecond
+			if g.Hold(d); d > 0 {
+				p.modelQueue.change(func() { m.hold(now + int64(d)) })
+			}
+		case opRate:
+			r := rates[o.a%int64(len(rates))]
+			g.SetRate(r)
+			p.modelQueue.change(func() { m.setRate(now, r) })
+		case opBurst:
+			n := 1 + int(o.a)%6
+			g.SetBurst(n)
+			p.modelQueue.change(func() { m.setBurst(now, n) })
+		default:
+			return false
+		}
+		return true
+	}
+	return p, m
 }
