@@ -219,7 +219,8 @@ func (m *adaptiveMember) take(now, since int64, cost int) uint64 {
 	m.last = now
 	return m.step.Grant(now)
 }
-func (m *adaptiveMember) Stats() Stats { return (*Adaptive)(m).Stats() }
+func (m *adaptiveMember) woke(now, granted int64) { m.state.Woke(now, granted) }
+func (m *adaptiveMember) Stats() Stats            { return (*Adaptive)(m).Stats() }
 
 func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 	g := (*Adaptive)(m)

@@ -232,6 +232,7 @@ func (m *slotMember) take(_, _ int64, cost int) uint64 {
 	m.word.Add(-int64(cost) << freeBits)
 	return 0
 }
+func (m *slotMember) woke(int64, int64)                 {}
 func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).free(charge(cost)) }
 func (m *slotMember) settle(_ uint64, cost, actual int) {
 	(*Concurrency)(m).free(charge(cost) - charge(actual))

@@ -53,6 +53,9 @@ type member interface {
 	// take lets an entry go that is due, and returns what leave and settle need to know
 	// of it.
 	take(now, since int64, cost int) (mark uint64)
+	// woke tells that the entry that was let go at the given instant has got to run only
+	// now.
+	woke(now, granted int64)
 
 	// Stats, leave and settle take the lock themselves. The latter two end and correct an
 	// entry, as Pass does.

@@ -40,6 +40,9 @@ type lane struct {
 	block   int       // how many were made at once the last time
 
 	refused, abandoned atomic.Uint64
+
+	// drained is when the last who waited met its fate, if nobody has come since; else 0.
+	drained atomic.Int64
 }
 
 // place is a lane's place at one of its members.
@@ -56,7 +59,7 @@ type waiter struct {
 	ready      chan struct{} // of capacity 1: sent to, under the lock, when fate is known
 	marks      *[]uint64     // what the members return from take; nil: there is one, see finish
 	seq        uint64        // order of arrival
-	since      int64         // from when it counts
+	since      int64         // from when it counts; once the fate is known, since when that is
 	deadline   int64         // of its context; once the fate is known, see finish
 	cost       int
 	fate       fate
@@ -145,7 +148,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		d.unlock()
 		<-w.ready
 	}
-	fate, info := w.fate, w.deadline
+	fate, info, since := w.fate, w.deadline, w.since
 	l.put(w)
 	switch fate {
 	case hopeless:
@@ -161,6 +164,9 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if marks == nil {
 		own[0] = uint64(info)
 	}
+	if l.clk != nil && l.drained.Load() == since && l.clk.Now() > since {
+		l.woke(since)
+	}
 	if err := timing.Ended(ctx); err != nil {
 		// It ended before the grant was seen: as if nobody had come.
 		l.undo(at, cost)
@@ -168,6 +174,17 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		return 0, err
 	}
 	return at[0], nil
+}
+
+// woke tells the members that an entry of theirs, which was let go at the given instant, has
+// got to run only now. Where others wait that makes no difference: they have come already.
+func (l *lane) woke(granted int64) {
+	d := l.lock()
+	now := l.read(d)
+	for i := range l.places {
+		l.places[i].m.woke(now, granted)
+	}
+	d.unlock()
 }
 
 // tryEnter is enter without waiting.
@@ -291,6 +308,10 @@ func (l *lane) grant(d *domain, now int64) {
 func (l *lane) finish(d *domain, w *waiter, now int64, why fate, info int64) {
 	w.fate, w.deadline = why, info
 	l.drop(d, w, now)
+	w.since = now
+	if l.head == nil {
+		l.drained.Store(now)
+	}
 	w.ready <- struct{}{}
 }
 
@@ -353,7 +374,9 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 		}
 	}
 	l.tail = w
-	l.count++
+	if l.count++; l.count == 1 {
+		l.drained.Store(0)
+	}
 	l.costs = add(l.costs, cost)
 	return w
 }

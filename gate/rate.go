@@ -187,6 +187,7 @@ func (m *rateMember) take(now, since int64, cost int) uint64 {
 	m.state.Take(now, since, cost)
 	return 0
 }
+func (m *rateMember) woke(now, granted int64)  { m.state.Woke(now, granted) }
 func (m *rateMember) leave(uint64, int, error) {}
 func (m *rateMember) settle(_ uint64, cost, actual int) {
 	m.n.change(func(now int64) { m.state.Settle(now, actual-cost) })

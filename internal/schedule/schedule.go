@@ -35,6 +35,9 @@ type Schedule struct {
 	late  int64 // how late the system granted the last entry, as far as not made up
 	floor int64 // no entry counts as having arrived before: the last change of plan
 	held  int64 // nobody enters before
+
+	last  int64 // when Take was last called
+	after wide  // what the TAT was then
 }
 
 // ratio is a rate in lowest terms: per units a nanosecond, step units a token.
@@ -129,6 +132,16 @@ func (s *Schedule) Take(now, since int64, cost int) {
 		return
 	}
 	s.tat = s.from(max(since, now-s.slack)).plus(product(uint64(cost), s.step))
+	s.last, s.after = now, s.tat
+}
+
+// Woke tells that the entry that was let go at the given instant has got to run only now:
+// that is the system's lateness, too, and lets whoever it keeps from coming again count from
+// earlier. It is of no account if others have been let go since.
+func (s *Schedule) Woke(now, granted int64) {
+	if granted == s.last && s.tat == s.after {
+		s.late, s.last = min(s.late+now-granted, s.slack), 0
+	}
 }
 
 // from returns where the schedule goes on for an entry that counts from since on.

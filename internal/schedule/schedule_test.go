@@ -264,3 +264,44 @@ func TestUnlimited(t *testing.T) {
 		t.Errorf("due at %d, want at once", got-base)
 	}
 }
+
+// That the last entry was late to run is made up like its being granted late, once, up to the
+// slack, and not if somebody else has been let go since or the plan was changed.
+func TestWoke(t *testing.T) {
+	granted := base + 100*ms
+	for _, c := range []struct {
+		name    string
+		between func(s *schedule.Schedule)
+		late    int64
+	}{
+		{"nothing", func(s *schedule.Schedule) { s.Woke(granted+4*ms, granted) }, 4 * ms},
+		{"beyond the slack", func(s *schedule.Schedule) { s.Woke(granted+50*ms, granted) }, 10 * ms},
+		{"twice", func(s *schedule.Schedule) { s.Woke(granted+4*ms, granted); s.Woke(granted+5*ms, granted) }, 4 * ms},
+		{"another's", func(s *schedule.Schedule) { s.Woke(granted+4*ms, granted-1) }, 0},
+		{"somebody after it", func(s *schedule.Schedule) {
+			s.Take(granted+sec, granted+sec, 1)
+			s.Woke(granted+sec+4*ms, granted)
+		}, 0},
+		{"somebody by the word", func(s *schedule.Schedule) {
+			cell := s.Open(granted, schedule.Shut())
+			if v := cell.Take(cell.Load(), granted+sec, 1); v != schedule.Taken {
+				t.Fatal("the word was of no use")
+			}
+			cell.Close(s)
+			s.Woke(granted+sec+4*ms, granted)
+		}, 0},
+		{"a new rate", func(s *schedule.Schedule) { s.SetRate(granted+ms, 7, sec); s.Woke(granted+4*ms, granted) }, 0},
+		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 1); s.Woke(granted+4*ms, granted) }, 0},
+	} {
+		s := schedule.New(100, sec, 1, 0)
+		s.Take(granted, granted, 1)
+		c.between(&s)
+		now := granted + sec + 5*ms
+		if c.late > 0 {
+			now = granted + 6*ms
+		}
+		if got := now - s.Arrive(now); got != c.late {
+			t.Errorf("%s: made up %d ns, want %d", c.name, got, c.late)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package gate_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// busyClock is that of a system on which a goroutine, once it is ready, waits for a
+// processor: between the first reading after an alarm, by which the gate decides, and the
+// second, by the one who was let go, time passes.
+type busyClock struct {
+	clock.Clock
+	wait    time.Duration
+	reading atomic.Int64 // since the alarm rang
+	passed  atomic.Int64 // in all
+}
+
+func (c *busyClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.passed.Load())) }
+
+func (c *busyClock) Since(t time.Time) time.Duration {
+	if c.reading.Add(1) == 2 {
+		c.passed.Add(int64(c.wait))
+	}
+	return c.Clock.Since(t) + time.Duration(c.passed.Load())
+}
+
+func (c *busyClock) AfterFunc(d time.Duration, f func()) *clock.Timer {
+	return c.Clock.AfterFunc(d, func() {
+		c.reading.Store(0)
+		f()
+	})
+}
+
+// A caller in a loop that gets to run late, again and again, loses none of its rate, as long
+// as the slack makes up for it: it has been let go in time, but could not come again.
+func TestLateToRun(t *testing.T) {
+	gates := map[string]func(clock.Clock) gate.Gate{
+		"Rate": func(c clock.Clock) gate.Gate {
+			return gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c})
+		},
+		"Adaptive": func(c clock.Clock) gate.Gate {
+			return gate.NewAdaptive(pace.PerSecond(1000), &gate.AdaptiveOptions{Clock: c})
+		},
+		"All": func(c clock.Clock) gate.Gate {
+			return gate.All(gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c}), gate.NewConcurrency(1))
+		},
+	}
+	for name, make := range gates {
+		synctest.Test(t, func(t *testing.T) {
+			c := &busyClock{Clock: clock.New(), wait: 5 * time.Millisecond}
+			c.reading.Store(10)
+			g := make(c)
+			start := c.Now()
+			const n = 1000
+			for range n {
+				p, err := g.Enter(context.Background(), 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Leave(nil)
+			}
+			if took, most := c.Now().Sub(start), (n-1)*time.Millisecond+c.wait; took < (n-1)*time.Millisecond || took > most {
+				t.Errorf("%s: %d tokens in %v, want at most %v", name, n, took, most)
+			}
+		})
+	}
+}
