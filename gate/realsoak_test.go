@@ -81,8 +81,11 @@ func TestSoakBusy(t *testing.T) {
 		{perSecond: 100, callers: 1, slack: time.Second, within: 0.005},
 		{perSecond: 1000, callers: 1, slack: time.Second, within: 0.005},
 		{perSecond: 1000, callers: 64, slack: time.Second, within: 0.005},
-		{perSecond: 20_000, callers: 64, slack: time.Second, within: 0.005},
-		{perSecond: 1000, callers: 1, slack: 10 * time.Millisecond, within: 1}, // what is beyond the slack is lost
+		// A caller that is sent off the processor on its own way, and not in the gate, is
+		// absent: at a high rate, where callers hardly ever wait, that is felt.
+		{perSecond: 20_000, callers: 64, slack: time.Second, within: 0.05},
+		// What is beyond the slack is lost.
+		{perSecond: 1000, callers: 1, slack: 10 * time.Millisecond, within: 1},
 	}
 	for _, r := range runs {
 		g := gate.NewRate(pace.PerSecond(r.perSecond), &gate.RateOptions{Slack: r.slack})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,9 +20,9 @@ import (
 func TestSoakSimulated(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opAdvance,
 		opNext, opNext, opIdle, opSettle, opLeave, opHold, opRate, opBurst, opStats}
-	calls := 20_000
-	if testing.Short() {
-		calls = 1000
+	calls := 1000
+	if os.Getenv("ESCAPEMENT_SOAK") != "" {
+		calls = 100_000
 	}
 	simulated := time.Duration(0)
 	for _, rates := range [][]pace.Rate{wholeRates, fractionRates} {
@@ -78,7 +79,7 @@ func TestStallIsNoBurst(t *testing.T) {
 	const (
 		perSecond = 1000
 		stall     = 500 * time.Millisecond
-		waiting   = 2000
+		waiting   = 700
 	)
 	for _, mock := range []bool{true, false} {
 		for _, burst := range []int{1, 7} {
