@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/escapement-go/escapement/internal/timing"
 )
@@ -21,6 +22,7 @@ type Concurrency struct {
 	word  atomic.Int64 // free slots, which can be below zero; below them a count, and a bit if somebody waits
 	size  atomic.Int64 // slots in all; written under the domain's lock
 	desks []desk       // where passes are given back, a power of two of them
+	shift uint         // 64 less the logarithm of their number
 	n     node
 }
 
@@ -44,7 +46,8 @@ const maxDesks = 64
 // than 1.
 func NewConcurrency(n int) *Concurrency {
 	checkSlots("NewConcurrency", n)
-	g := &Concurrency{desks: make([]desk, 1<<bits.Len(uint(min(n, maxDesks)-1)))}
+	log := bits.Len(uint(2*min(n, maxDesks/2) - 1))
+	g := &Concurrency{desks: make([]desk, 1<<log), shift: 64 - uint(log)}
 	for i := range g.desks {
 		g.desks[i].gate = g
 	}
@@ -68,13 +71,12 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, context.Cause(ctx)
 	}
-	ticket, taken, _ := g.pick(cost)
-	if !taken {
+	if taken, _ := g.pick(cost); !taken {
 		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
 	}
-	if t, turn := g.desk(ticket); turn != 0 {
+	if t, turn := g.desk(); turn != 0 {
 		return Pass{t, turn, cost}, nil
 	}
 	return g.pass(cost), nil
@@ -83,7 +85,7 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 // TryEnter is described at [Gate].
 func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 	checkCost("Concurrency.TryEnter", cost)
-	ticket, taken, sure := g.pick(cost)
+	taken, sure := g.pick(cost)
 	if !taken && !sure {
 		_, taken = g.n.lane.tryEnter(cost, nil)
 	}
@@ -91,24 +93,24 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
-	if t, turn := g.desk(ticket); turn != 0 {
+	if t, turn := g.desk(); turn != 0 {
 		return Pass{t, turn, cost}, true
 	}
 	return g.pass(cost), true
 }
 
 // pick tries to take slots without the lock, and reports whether it did and, if not,
-// whether that is final. The ticket is a number that others who come soon don't have.
-func (g *Concurrency) pick(cost int) (ticket int64, taken, sure bool) {
+// whether that is final.
+func (g *Concurrency) pick(cost int) (taken, sure bool) {
 	for {
 		word := g.word.Load()
 		switch {
 		case word&locked != 0 || word&counted == counted:
-			return word, false, false
+			return false, false
 		case word>>freeBits < int64(cost):
-			return word, false, true
+			return false, true
 		case g.word.CompareAndSwap(word, word-int64(cost)<<freeBits+single):
-			return word, true, true
+			return true, true
 		}
 	}
 }
@@ -146,17 +148,23 @@ func (g *Concurrency) Stats() Stats {
 type desk struct {
 	turn   atomic.Uint64 // odd while a pass is out
 	gate   *Concurrency
-	more   int  // what the pass, settled, costs beyond what it says
-	shared bool // it belongs to no gate
+	more   int      // what the pass, settled, costs beyond what it says
+	shared bool     // it belongs to no gate
+	_      [32]byte // to a cache line each
 }
 
 // desks are for passes that find the one of their gate in use.
 var desks = sync.Pool{New: func() any { return &desk{shared: true} }}
 
-// desk opens a desk for an entry and returns its turn, or 0 if the one that the ticket leads
-// to is in use. Those who come one after another go to different ones, as far as they reach.
-func (g *Concurrency) desk(ticket int64) (*desk, uint64) {
-	t := &g.desks[int(ticket/single)&(len(g.desks)-1)]
+// desk opens a desk for an entry and returns its turn, or 0 if the one that it was led to is
+// in use. Goroutines are led to different ones, as far as they reach, and each to the same
+// again: its processor has that desk at hand, where one in turn would be fetched from the
+// other processor each time. What tells goroutines apart is where their stacks lie; that is
+// a hint and nothing more.
+func (g *Concurrency) desk() (*desk, uint64) {
+	var here byte
+	stack := uint64(uintptr(unsafe.Pointer(&here)) >> 11) // a stack has 2 KiB or more
+	t := &g.desks[stack*0x9E3779B97F4A7C15>>g.shift]
 	if turn := t.turn.Load() + 1; turn&1 != 0 && t.turn.CompareAndSwap(turn-1, turn) {
 		return t, turn
 	}
