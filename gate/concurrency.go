@@ -43,7 +43,7 @@ const maxSlots = 1 << 40
 const maxDesks = 64
 
 // NewConcurrency returns a gate for n slots, all of them free. It panics if n is less
-// than 1.
+// than 1 or above 2^40.
 func NewConcurrency(n int) *Concurrency {
 	checkSlots("NewConcurrency", n)
 	log := bits.Len(uint(2*min(n, maxDesks/2) - 1))
@@ -125,7 +125,7 @@ func (g *Concurrency) free(slots int64) {
 
 // SetLimit changes the number of slots, at once. If more are taken than there are now,
 // nobody enters until enough have left. Whoever waits with a cost above n gets a
-// *[CapacityError]. It panics if n is less than 1.
+// *[CapacityError]. It panics if n is less than 1 or above 2^40.
 func (g *Concurrency) SetLimit(n int) {
 	checkSlots("Concurrency.SetLimit", n)
 	g.n.change(func(int64) {

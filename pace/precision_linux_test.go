@@ -1,9 +1,11 @@
 package pace_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +56,46 @@ func TestPrecision(t *testing.T) {
 		}
 		if d := remaining(t); d > time.Hour || d < time.Minute {
 			t.Errorf("%s: after it was stopped the next wake-up is in %v, want an hour", c.name, d)
+		}
+		other.Stop()
+	}
+}
+
+// So has the stage, while a value waits for its token.
+func TestThrottlePrecision(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		rate      pace.Rate
+		precision pace.Precision
+		want      bool
+	}{
+		{"Auto", pace.Every(20 * time.Hour), pace.Auto, true},
+		{"Coalesced", pace.Every(20 * time.Hour), pace.Coalesced, false},
+	} {
+		in := make(chan int) // unbuffered: the stage has taken what was sent
+		ctx, cancel := context.WithCancel(t.Context())
+		out := pace.Throttle(ctx, in, c.rate, &pace.Options{Precision: c.precision})
+		in <- 1
+		<-out
+		in <- 2
+		asked := false
+		for range 1000 {
+			if asked = remaining(t) > 18*time.Hour; asked {
+				break
+			}
+			runtime.Gosched()
+		}
+		if asked != c.want {
+			t.Errorf("%s: a wake-up is asked for: %v, want %v", c.name, asked, c.want)
+		}
+		cancel()
+		for range out {
+		}
+		// What was armed stays so until somebody else waits.
+		other := pace.New(pace.PerHour(1), nil)
+		<-other.C
+		for range 10 {
+			other.Hold(time.Nanosecond)
 		}
 		other.Stop()
 	}

@@ -28,14 +28,15 @@ func Throttle[T any](ctx context.Context, in <-chan T, r Rate, o *Options) <-cha
 	clk := timing.New(o.Clock)
 	state := schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack))
 	out := make(chan T)
-	go throttle(ctx, in, out, clk, &state)
+	s := new(sleeper)
+	s.init(clk)
+	s.alarm.Tune(timing.Precision(o.Precision), int64(r.Interval()))
+	go throttle(ctx, in, out, clk, &state, s)
 	return out
 }
 
-func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing.Clock, state *schedule.Schedule) {
+func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing.Clock, state *schedule.Schedule, s *sleeper) {
 	defer close(out)
-	var s sleeper
-	s.init(clk)
 	defer s.stop()
 	for {
 		var v T
@@ -62,6 +63,7 @@ func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing
 			}
 			now = clk.Now()
 		}
+		s.stop()
 		select {
 		case out <- v:
 			state.Take(now, since, 1)
