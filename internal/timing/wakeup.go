@@ -34,6 +34,11 @@ const (
 //	10 ms       880 µs     122 µs     78 µs     155 µs
 const worthwhile = 500e3
 
+// apart is the shortest time between two wake-ups, in nanoseconds. Who is due in between is
+// woken a little late: with ten thousand gates, each of which would be worth it by itself, the
+// wake-ups would take more processor time than all the rest.
+const apart = 100e3
+
 // wakeups gets the process woken at the instants of all alarms that want it exactly. It has
 // one timer of the system for all of them, which is armed for the earliest and does nothing
 // but end the process's sleep: whoever was to be called then is found by the runtime, whose
@@ -45,6 +50,7 @@ type wakeups struct {
 	mu    sync.Mutex // a leaf: nothing is locked, and nothing blocks, under it
 	queue wakeQueue  // guarded by mu, like all below: who is to be woken, earliest first
 	armed int64      // the instant for which arm was last called
+	gone  int64      // the last one that has passed
 	arm   func(now, at int64)
 }
 
@@ -77,22 +83,23 @@ func (w *wakeups) remove(a *Alarm) {
 	}
 }
 
-// next sees to it that the earliest instant to come is the one that is armed. Whoever's
-// instant has passed needs no wake-up: somebody is awake, and will find its timer due
-// before the process sleeps again. If nobody is left, what is armed stays so, which costs
-// less than to disarm it.
+// next sees to it that the earliest instant to come is the one that is armed, or as soon
+// after it as can be. Whoever's instant has passed needs no wake-up: somebody is awake, and
+// will find its timer due before the process sleeps again. If nobody is left, what is armed
+// stays so, which costs less than to disarm it.
 func (w *wakeups) next(now int64) {
-	for len(w.queue) > 0 {
-		switch at := w.queue[0].wakeAt; {
-		case at <= now:
-			heap.Pop(&w.queue)
-		case at == w.armed:
-			return
-		default:
-			w.armed = at
-			w.arm(now, at)
-			return
-		}
+	if w.armed <= now {
+		w.gone = w.armed
+	}
+	for len(w.queue) > 0 && w.queue[0].wakeAt <= now {
+		heap.Pop(&w.queue)
+	}
+	if len(w.queue) == 0 {
+		return
+	}
+	if at := max(w.queue[0].wakeAt, w.gone+apart); at != w.armed {
+		w.armed = at
+		w.arm(now, at)
 	}
 }
 

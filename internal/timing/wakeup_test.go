@@ -134,6 +134,33 @@ func TestWakeupForgetsThePast(t *testing.T) {
 	}
 }
 
+// Wake-ups keep apart: who is due soon after one comes with the next, and of those who come
+// with it all but one are free.
+func TestWakeupsKeepApart(t *testing.T) {
+	s := newSystem()
+	alarms := make([]*timing.Alarm, 50)
+	now := s.clk.Now() + hour
+	for i := range alarms {
+		alarms[i] = s.alarm(timing.Precise, 0)
+		alarms[i].Set(now, now+hour+int64(i)*1000)
+		defer alarms[i].Stop()
+	}
+	if s.arms != 1 || s.armed != now+hour {
+		t.Fatalf("armed %d times, for %v after the first, want once and for it", s.arms, time.Duration(s.armed-now-hour))
+	}
+	for i, a := range alarms { // they ring, one after the other
+		a.Rang()
+		a.Set(now+hour+int64(i)*1000+500, now+3*hour)
+	}
+	if s.arms > 3 || s.armed != now+3*hour {
+		t.Errorf("armed %d times for 50 in 50 µs and one much later", s.arms)
+	}
+	alarms[0].Set(now+2*hour, now+2*hour+1000)
+	if s.armed != now+2*hour+1000 {
+		t.Error("an alarm by itself is not armed exactly")
+	}
+}
+
 func TestPrecision(t *testing.T) {
 	for _, c := range []struct {
 		p        timing.Precision
