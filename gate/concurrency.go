@@ -40,7 +40,7 @@ const (
 const maxSlots = 1 << 40
 
 // maxDesks is the largest number of desks that a gate has for itself.
-const maxDesks = 64
+const maxDesks = 16
 
 // NewConcurrency returns a gate for n slots, all of them free. It panics if n is less
 // than 1 or above 2^40.

@@ -143,6 +143,12 @@ func (l *latch) plan(now, since int64, ahead uint64, cost int) int64 {
 func (l *latch) take(int64, int64, int) uint64 { return 0 }
 func (l *latch) leave(uint64, int, error)      {}
 
+func (l *latch) woke(now, granted int64) {
+	for i := range l.after {
+		l.after[i].own.Woke(now, granted)
+	}
+}
+
 func (l *latch) settle(_ uint64, cost, actual int) {
 	d := l.n.lock()
 	trailed := len(l.after) > 0

@@ -52,7 +52,7 @@ func TestPrecision(t *testing.T) {
 		{"All of coalesced", gate.All(precision(slow, pace.Coalesced), gate.NewConcurrency(1)), false},
 	} {
 		g := c.g
-		if h, ok := g.(interface{ Hold(time.Duration) }); ok {
+		if h, ok := g.(interface{ Hold(time.Duration) }); ok && !strings.HasPrefix(c.name, "All") {
 			h.Hold(19 * time.Hour)
 		} else {
 			g.TryEnter(1)
