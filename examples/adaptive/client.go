@@ -29,16 +29,16 @@ func newGated(now *virtual, asked time.Duration) gated {
 
 func (g gated) interval() time.Duration { return g.gate.Interval() }
 func (g gated) next() time.Duration     { return g.gate.Stats().NextDue }
-func (g gated) enter() (leave func(well bool)) {
+func (g gated) enter() (leave func(well bool, after time.Duration)) {
 	p, ok := g.gate.TryEnter(1)
 	if !ok {
 		panic("the gate refuses a call that is due")
 	}
-	return func(well bool) {
+	return func(well bool, after time.Duration) {
 		if well {
 			p.Leave(nil)
 		} else {
-			p.Leave(gate.Throttled(0, errTooMany))
+			p.Leave(gate.Throttled(after, errTooMany))
 		}
 	}
 }
@@ -50,7 +50,7 @@ var errTooMany = errors.New("429 Too Many Requests")
 type founding struct {
 	now          *virtual
 	asked, every time.Duration
-	last         time.Duration
+	last, held   time.Duration
 	generation   int
 }
 
@@ -59,11 +59,12 @@ func newFounding(now *virtual, asked time.Duration) *founding {
 }
 
 func (f *founding) interval() time.Duration { return f.every }
-func (f *founding) next() time.Duration     { return max(f.last+f.every-f.now.at, 0) }
-func (f *founding) enter() (leave func(well bool)) {
+func (f *founding) next() time.Duration     { return max(f.last+f.every-f.now.at, f.held-f.now.at, 0) }
+func (f *founding) enter() (leave func(well bool, after time.Duration)) {
 	f.last = f.now.at
 	mine := f.generation
-	return func(well bool) {
+	return func(well bool, after time.Duration) {
+		f.held = max(f.held, f.now.at+after)
 		switch {
 		case mine != f.generation:
 		case well:

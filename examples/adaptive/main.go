@@ -20,6 +20,11 @@
 //   - founding rule: the same for the plain rule, which doubles the interval once a generation
 //     and multiplies it by 0.9 on every success.
 //
+// The lines below are about a far side whose limit stays, and that says with each refusal when to
+// come again, in whole seconds of a hundred intervals: a token bucket, as above, and a window of 100
+// calls that slides, as the column burst says. There a refusal is dear: it holds up a hundred calls,
+// and six of those are a tenth of the run.
+//
 // The first 200 intervals are left out. Goodput can be a little above 100, because the far side
 // may have saved something up by then.
 //
@@ -86,7 +91,7 @@ var (
 
 // table plays every world and prints how it went.
 func table(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%-10s %5s %6s   %8s %9s   %s\n%-10s %5s %6s   %8s %9s   %8s %9s\n",
+	if _, err := fmt.Fprintf(w, "%-10s %6s %6s   %8s %9s   %s\n%-10s %6s %6s   %8s %9s   %8s %9s\n",
 		"", "", "", "adaptive", "", "founding rule",
 		"latency", "burst", "told", "goodput%", "throttled%", "goodput%", "throttled%"); err != nil {
 		return err
@@ -96,20 +101,39 @@ func table(w io.Writer) error {
 			for _, latency := range latencies {
 				for _, told := range tolds {
 					d := world{latency: latency, burst: burst, told: told, jitter: jitter, seed: 1}
-					now := new(virtual)
-					ours := d.play(now, newGated(now, d.asked()), nil)
-					now = new(virtual)
-					theirs := d.play(now, newFounding(now, d.asked()), nil)
-					if _, err := fmt.Fprintf(w, "%-10s %5d %6s   %8.1f %9.1f    %8.1f %9.1f\n",
-						d.name(), burst, strconv.FormatFloat(1/told, 'f', 2, 64)+"×",
-						ours.goodput(), ours.share(), theirs.goodput(), theirs.share()); err != nil {
+					if err := d.line(w, strconv.Itoa(burst)); err != nil {
 						return err
 					}
 				}
 			}
 		}
 	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	for _, far := range []string{"bucket", "window"} {
+		for _, latency := range latencies {
+			for _, told := range tolds {
+				d := world{latency: latency, burst: 1, told: told, seed: 1, dear: true, window: far == "window"}
+				if err := d.line(w, far); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	return nil
+}
+
+// line plays the world and prints how it went.
+func (d world) line(w io.Writer, far string) error {
+	now := new(virtual)
+	ours := d.play(now, newGated(now, d.asked()), nil)
+	now = new(virtual)
+	theirs := d.play(now, newFounding(now, d.asked()), nil)
+	_, err := fmt.Fprintf(w, "%-10s %6s %6s   %8.1f %9.1f    %8.1f %9.1f\n",
+		d.name(), far, strconv.FormatFloat(1/d.told, 'f', 2, 64)+"×",
+		ours.goodput(), ours.share(), theirs.goodput(), theirs.share())
+	return err
 }
 
 // name is how the table calls the latency.

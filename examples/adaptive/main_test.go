@@ -21,7 +21,8 @@ func TestTableAndPicture(t *testing.T) {
 		t.Fatalf("exit %d, standard error %q", code, errs.String())
 	}
 	checkPicture(t, file)
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")[2:]
+	cheap, dear, _ := strings.Cut(strings.TrimSpace(out.String()), "\n\n")
+	lines := strings.Split(cheap, "\n")[2:]
 	if want := len(jitters) * len(bursts) * len(latencies) * len(tolds); len(lines) != want {
 		t.Fatalf("%d lines, want %d", len(lines), want)
 	}
@@ -35,6 +36,20 @@ func TestTableAndPicture(t *testing.T) {
 			f = append(f[:1], f[2:]...)
 		}
 		if number(t, f[3]) < 90 || number(t, f[4]) > 5 {
+			t.Errorf("out of the target: %s", line)
+		}
+	}
+	lines = strings.Split(dear, "\n")
+	if want := 2 * len(latencies) * len(tolds); len(lines) != want {
+		t.Fatalf("%d lines of dear refusals, want %d", len(lines), want)
+	}
+	for _, line := range lines {
+		f := strings.Fields(line)
+		least := 83.0 // six of them are 10 % of the run
+		if f[1] == "window" {
+			least = 93
+		}
+		if number(t, f[3]) < least || number(t, f[4]) > 5 {
 			t.Errorf("out of the target: %s", line)
 		}
 	}

@@ -11,6 +11,10 @@ const (
 	phase    = 2000 * unit      // how long each limit lasts
 	leftOut  = 200 * unit       // of the start
 	possible = 1800 + 1000 + 2000
+
+	most    = 100                        // calls in a window
+	seconds = most * unit                // how long a window is, and the unit of what a hint tells
+	steady  = (3*phase - leftOut) / unit // possible where the limit stays
 )
 
 // world is the far side, and the way to it.
@@ -20,15 +24,17 @@ type world struct {
 	told    float64 // interval that the client was told, in units
 	jitter  float64 // each way takes half the latency, times 1 ± that
 	seed    uint64
+	dear    bool // the limit stays, and a refusal tells when to come again, in whole seconds
+	window  bool // … and it is a window of 100 calls, that slides
 }
 
 // asked is the interval that the client was told.
 func (d world) asked() time.Duration { return time.Duration(d.told * float64(unit)) }
 
 // outcome is how the far side answered, from the time on that counts.
-type outcome struct{ well, throttled int }
+type outcome struct{ well, throttled, possible int }
 
-func (o outcome) goodput() float64 { return 100 * float64(o.well) / possible }
+func (o outcome) goodput() float64 { return 100 * float64(o.well) / float64(o.possible) }
 func (o outcome) share() float64   { return 100 * float64(o.throttled) / float64(o.well+o.throttled) }
 
 // client is who makes the calls.
@@ -36,7 +42,7 @@ type client interface {
 	// next returns the time until the next call may be made.
 	next() time.Duration
 	// enter makes a call, which is due, and returns what to do when its answer is there.
-	enter() (leave func(well bool))
+	enter() (leave func(well bool, after time.Duration))
 	// interval is the time from one call to the next.
 	interval() time.Duration
 }
@@ -52,26 +58,50 @@ func limit(at time.Duration) (interval, until time.Duration) {
 	return unit, 1 << 62
 }
 
-// bucket is the far side.
+// farSide is who says yes or no.
+type farSide interface {
+	// take lets a call that arrives at now through, or throttles it and tells how long it
+	// will be until one is let through.
+	take(now time.Duration) (ok bool, after time.Duration)
+}
+
+// window is a far side that lets 100 calls through in any of its seconds.
+type window struct{ calls []time.Duration }
+
+func (w *window) take(now time.Duration) (bool, time.Duration) {
+	for len(w.calls) > 0 && w.calls[0] <= now-seconds {
+		w.calls = w.calls[1:]
+	}
+	if len(w.calls) == most {
+		return false, w.calls[0] + seconds - now
+	}
+	w.calls = append(w.calls, now)
+	return true, 0
+}
+
+// bucket is a far side that lets one call through in an interval, and saves some up.
 type bucket struct {
 	burst, tokens float64
 	filled        time.Duration // the instant that tokens stand for
+	stays         bool          // the interval does
 }
 
-// take lets a call that arrives at now through, or throttles it.
-func (b *bucket) take(now time.Duration) bool {
+func (b *bucket) take(now time.Duration) (bool, time.Duration) {
 	for b.filled < now {
-		interval, until := limit(b.filled)
+		interval, until := unit, now
+		if !b.stays {
+			interval, until = limit(b.filled)
+		}
 		until = min(until, now)
 		b.tokens = min(b.tokens+float64(until-b.filled)/float64(interval), b.burst)
 		b.filled = until
 	}
 	// What floats lose is no reason to throttle.
 	if b.tokens < 1-1e-9 {
-		return false
+		return false, unit
 	}
 	b.tokens--
-	return true
+	return true, 0
 }
 
 // play lets the client make all the calls it may, on a clock that starts at 0. It tells seen, if
@@ -79,11 +109,18 @@ func (b *bucket) take(now time.Duration) bool {
 func (d world) play(now *virtual, c client, seen func(at, interval time.Duration)) (o outcome) {
 	var (
 		rng   = rand.New(rand.NewPCG(d.seed, 0))
-		far   = bucket{burst: float64(d.burst), tokens: float64(d.burst)}
 		queue events
 		order int
 		last  time.Duration // interval seen last
 	)
+	var far farSide = &bucket{burst: float64(d.burst), tokens: float64(d.burst), stays: d.dear}
+	if d.window {
+		far = new(window)
+	}
+	o.possible = possible
+	if d.dear {
+		o.possible = int(steady)
+	}
 	send := func(e event) {
 		order++
 		e.order = order
@@ -107,10 +144,13 @@ func (d world) play(now *virtual, c client, seen func(at, interval time.Duration
 		e := heap.Pop(&queue).(event)
 		now.at = e.at
 		if e.back {
-			e.leave(e.well)
+			e.leave(e.well, e.after)
 			continue
 		}
-		e.well = far.take(now.at)
+		if e.well, e.after = far.take(now.at); !d.dear {
+			e.after = 0
+		}
+		e.after = (e.after + seconds - 1) / seconds * seconds
 		if now.at >= leftOut && now.at < 3*phase {
 			if e.well {
 				o.well++
@@ -129,7 +169,8 @@ type event struct {
 	order int // of those at one instant
 	back  bool
 	well  bool
-	leave func(well bool)
+	after time.Duration
+	leave func(well bool, after time.Duration)
 }
 
 // events is a heap of them, the first to come on top.
