@@ -131,6 +131,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if l.head == w {
 		l.park(d, blocked)
 	}
+	clk := l.clk
 	d.unlock()
 
 	done := ctx.Done()
@@ -164,7 +165,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if marks == nil {
 		own[0] = uint64(info)
 	}
-	if l.clk != nil && l.drained.Load() == since && l.clk.Now() > since {
+	if clk != nil && l.drained.Load() == since && clk.Now() > since {
 		l.woke(since)
 	}
 	if err := timing.Ended(ctx); err != nil {
