@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -123,9 +124,9 @@ func TestInterruptedOnATerminal(t *testing.T) {
 	t.Parallel()
 	arrived, answer := make(chan struct{}, 20), make(chan struct{})
 	release := sync.OnceFunc(func() { close(answer) })
-	api := newRemote(t, 20, nil, func(n int, _ *http.Request) {
+	api := newRemote(t, 20, nil, func(_ int, r *http.Request) {
 		arrived <- struct{}{}
-		if n > 5 {
+		if n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/pages/")); n > 5 {
 			<-answer
 		}
 	})

@@ -211,6 +211,35 @@ func TestOwnAPI(t *testing.T) {
 	})
 }
 
+// net/http sends nothing again by itself when a connection is cut that was used before.
+func TestConnectionsCut(t *testing.T) {
+	t.Parallel()
+	api := newRemote(t, 40, &strictapi.Options{
+		Moods: []strictapi.Mood{func(call int, _ time.Duration) (f strictapi.Fault) {
+			if call%4 == 3 {
+				f.Drop = strictapi.BeforeHeader
+			}
+			return f
+		}},
+	}, nil)
+	db := newDB(t)
+	o := play(t, t.Context(), "", "-db", db, "-limit", "1000/1s", "-in-flight", "1", "-tries", "30", api.file)
+	if o.status != ok {
+		t.Errorf("status %d, want 0: %s", o.status, o.stderr)
+	}
+	wantAll(t, db, api.list)
+	calls := len(api.Log())
+	wantLine(t, o.stdout, "calls", fmt.Sprint(calls))
+	wantLine(t, o.stdout, "of these retries", fmt.Sprint(calls-40))
+	tries := 0
+	for _, r := range rowsOf(t, db) {
+		tries += r.tries
+	}
+	if tries != calls || calls == 40 {
+		t.Errorf("the rows tell of %d calls, want %d and more than 40", tries, calls)
+	}
+}
+
 // Whatever was called for when the interrupt came is there, and is not called for again; and the
 // run that goes on keeps the limit together with the one before.
 func TestInterrupted(t *testing.T) {
@@ -357,8 +386,8 @@ func TestErrorsAreRows(t *testing.T) {
 		list = append(list, w.url)
 	}
 	db := newDB(t)
-	// One after the other, so that the last is the last: it holds all others.
-	args := []string{"-db", db, "-limit", "1000/1s", "-in-flight", "1", "-tries", "2", "-timeout", "500ms"}
+	// The last one in a run of its own, because it holds all others.
+	args := []string{"-db", db, "-limit", "1000/1s", "-tries", "2", "-timeout", "500ms"}
 	o := play(t, t.Context(), strings.Join(list[:len(list)-1], "\n"), append(args, "-")...)
 	if o.status != ok {
 		t.Errorf("status %d, want 0: %s", o.status, o.stderr)
@@ -460,15 +489,17 @@ func TestWriteFails(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	t.Parallel()
-	api := newRemote(t, 2, nil, nil)
+	api := newRemote(t, 1, nil, nil)
+	absent := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(absent.Close)
 	db := newDB(t)
-	if o := play(t, t.Context(), "", "-db", db, "-in-flight", "1", api.file); o.status != ok {
+	if o := play(t, t.Context(), api.list[0]+"\n"+absent.URL, "-db", db, "-"); o.status != ok {
 		t.Fatalf("status %d: %s", o.status, o.stderr)
 	}
 	o := play(t, t.Context(), "", "-db", db, "-print")
 	want := "position,url,status,tries,body,error\n" +
 		"1," + api.list[0] + `,200,1,"{""call"":0}",` + "\n" +
-		"2," + api.list[1] + `,200,1,"{""call"":1}",` + "\n"
+		"2," + absent.URL + ",404,1,,status 404\n"
 	if o.status != ok || o.stdout != want || o.stderr != "" {
 		t.Errorf("status %d\n%s%swant 0 and\n%s", o.status, o.stdout, o.stderr, want)
 	}
