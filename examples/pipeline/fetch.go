@@ -127,7 +127,9 @@ func (f *fetcher) try(ctx context.Context, target string) (a answer, err error) 
 	case retry.VerdictThrottle:
 		after := retryAfter(res.Header.Get("Retry-After"))
 		f.window.Hold(min(after, longestHint)) // not this call alone
-		return a, gate.Throttled(after, statusError(a.status))
+		// It counts as a try: none of these gates slows down or gives up, as gate.Adaptive would,
+		// and a server that always says so must not be asked for ever.
+		return a, retry.After(after, statusError(a.status))
 	case retry.VerdictRetry:
 		return a, statusError(a.status)
 	}

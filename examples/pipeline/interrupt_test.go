@@ -147,7 +147,7 @@ func TestInterruptedOnATerminal(t *testing.T) {
 	if len(arrived) != 0 || len(rowsOf(t, db)) != 7 {
 		t.Errorf("%d calls after the interrupt, %d rows; want none, and 7", len(arrived), len(rowsOf(t, db)))
 	}
-	for _, want := range []string{"7 / 20 [", "stage ", "\n  decode ", "\n   write "} {
+	for _, want := range []string{"7 / 20 [", "] stopping, ", "stage ", "\n  decode ", "\n   write "} {
 		if !strings.Contains(seen, want) {
 			t.Errorf("the screen does not contain %q: %q", want, seen)
 		}

@@ -28,8 +28,8 @@
 // one connection of fifty. With -calm it does not.
 //
 // What may help to call again is called again, up to -tries times: no answer, half of one, 408,
-// 425, 429 and most of 5xx. All else is an answer. A 429 should not happen. If it does, all calls
-// wait until its Retry-After has passed.
+// 425, 429, 500, 502, 503, 504. All else is an answer. A 429 should not happen. If it does, all
+// calls wait until its Retry-After has passed, if that is a minute or less.
 //
 // # The database
 //

@@ -24,12 +24,13 @@ type screen struct {
 	w        io.Writer
 	bar      *pb.ProgressBar
 	pipeline *pipeline
+	begun    time.Time
 	lines    int // of the last drawing
 
 	over, ended chan struct{}
 }
 
-const barTemplate = `{{counters . }} {{bar . "[" "=" ">" " " "]"}} {{percent . }} {{rtime . "ETA %s" "%s" ""}}{{string . "note"}}`
+const barTemplate = `{{counters . }} {{bar . "[" "=" ">" " " "]"}} {{string . "state"}}`
 
 // startScreen shows how far the pipeline is, until stop, if standard error is a terminal.
 func (p *program) startScreen(l *pipeline) *screen {
@@ -41,6 +42,7 @@ func (p *program) startScreen(l *pipeline) *screen {
 		w:        colorable.NewColorable(f), // on Windows, makes the cursor go up
 		bar:      pb.ProgressBarTemplate(barTemplate).New(len(l.list)),
 		pipeline: l,
+		begun:    time.Now(),
 		over:     make(chan struct{}),
 		ended:    make(chan struct{}),
 	}
@@ -78,14 +80,26 @@ func (s *screen) draw() {
 		fmt.Fprintf(&text, "\x1b[%dA", s.lines) // up
 	}
 	l := s.pipeline
-	if l.stopping.Load() {
-		s.bar.Set("note", ", stopping, again to cut")
-	}
-	s.bar.SetCurrent(int64(l.store.before()) + l.store.written.Load())
+	left := l.missing()
+	s.bar.Set("state", s.state(left)).SetCurrent(int64(len(l.list) - left))
 	frame := s.bar.String() + "\n" + l.table()
 	s.lines = strings.Count(frame, "\n")
 	text.WriteString(strings.ReplaceAll(frame, "\n", "\x1b[K\n")) // what is left of a longer line goes
 	io.WriteString(s.w, text.String())
+}
+
+// state says how fast it goes, and for how long it still will. Rows come in batches; the items
+// that have been fetched come evenly.
+func (s *screen) state(left int) string {
+	if s.pipeline.stopping.Load() {
+		return "stopping, again to cut"
+	}
+	fetched := s.pipeline.fetching.Stats().Out
+	if fetched == 0 {
+		return ""
+	}
+	each := time.Since(s.begun) / time.Duration(fetched)
+	return fmt.Sprintf("%.1f/s, ETA %v", 1/each.Seconds(), (time.Duration(left) * each).Round(time.Second))
 }
 
 // table shows what the stages do. In the first of them a gate inside the function makes an
