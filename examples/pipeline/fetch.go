@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -125,7 +124,7 @@ func (f *fetcher) try(ctx context.Context, target string) (a answer, err error) 
 	}
 	switch retryhttp.Classify(res, nil) {
 	case retry.VerdictThrottle:
-		after := retryAfter(res.Header.Get("Retry-After"))
+		after := retryhttp.RetryAfter(res.Header, time.Now())
 		f.window.Hold(min(after, longestHint)) // not this call alone
 		// It counts as a try: none of these gates slows down or gives up, as gate.Adaptive would,
 		// and a server that always says so must not be asked for ever.
@@ -143,16 +142,6 @@ func (f *fetcher) close() { f.client.CloseIdleConnections() }
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
-
-// retryAfter reads the field as a number of seconds. A date, which is its other form, and what is
-// neither are no hint here; see fanout for both.
-func retryAfter(s string) time.Duration {
-	n, err := strconv.ParseUint(s, 10, 31)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(n) * time.Second
-}
 
 // withoutURL takes the URL out of the error: the row has it already.
 func withoutURL(err error) error {
