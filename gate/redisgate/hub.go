@@ -1,0 +1,218 @@
+package redisgate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// linger is how long a gate goes on listening after the last entry has left.
+const linger = 5 * time.Second
+
+// hubs has a hub for each client whose gates listen: one subscription for all of them. A gate
+// listens while somebody waits in it or holds units, and for a while longer.
+var hubs = registry{all: map[redis.UniversalClient]*hub{}}
+
+// registry guards all hubs and what is in them. Its lock is taken while that of a gate is held,
+// never the other way round.
+type registry struct {
+	mu  sync.Mutex
+	all map[redis.UniversalClient]*hub
+}
+
+// hub is the subscription of a client. Its goroutine ends when no gate listens any more; the
+// gates' Close or their silence sees to that.
+type hub struct {
+	client redis.UniversalClient
+	gates  map[string][]*Gate // by channel
+	kick   chan struct{}      // of capacity 1: gates has changed
+}
+
+func (r *registry) join(g *Gate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.all[g.client]
+	if h == nil {
+		h = &hub{client: g.client, gates: map[string][]*Gate{}, kick: make(chan struct{}, 1)}
+		r.all[g.client] = h
+		go h.run()
+	}
+	h.gates[g.keys[0]] = append(h.gates[g.keys[0]], g)
+	h.changed()
+	g.listens = true
+}
+
+func (r *registry) leave(g *Gate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g.listens, g.heard = false, false
+	h := r.all[g.client]
+	if h == nil {
+		return
+	}
+	name := g.keys[0]
+	h.gates[name] = slices.DeleteFunc(slices.Clone(h.gates[name]), func(o *Gate) bool { return o == g })
+	if len(h.gates[name]) == 0 {
+		delete(h.gates, name)
+	}
+	h.changed()
+}
+
+func (h *hub) changed() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// listen joins or leaves the hub, as is due.
+func (g *Gate) listen(now int64, wake func(int64)) {
+	if !g.closed && (g.queue.count > 0 && (len(g.slots) > 0 || g.link.ask > 0) || g.ttl > 0 && g.units.use > 0) {
+		g.quiet = 0
+		if !g.listens {
+			hubs.join(g)
+		}
+		return
+	}
+	if !g.listens {
+		return
+	}
+	if g.quiet == 0 {
+		g.quiet = now
+	}
+	if at := later(g.quiet, linger); now >= at {
+		hubs.leave(g)
+	} else {
+		wake(at)
+	}
+}
+
+// channels returns what is to be subscribed to. If it is nothing, the hub is taken out.
+func (h *hub) channels() []string {
+	hubs.mu.Lock()
+	defer hubs.mu.Unlock()
+	if len(h.gates) == 0 {
+		delete(hubs.all, h.client)
+		return nil
+	}
+	names := make([]string, 0, len(h.gates))
+	for name := range h.gates {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (h *hub) run() {
+	ctx := context.Background()
+	names := h.channels()
+	if names == nil {
+		return
+	}
+	have := map[string]bool{} // true: it has been confirmed before
+	for _, name := range names {
+		have[name] = false
+	}
+	ps := h.client.Subscribe(ctx, names...)
+	events := ps.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second), redis.WithChannelPingTimeout(time.Second))
+	for {
+		select {
+		case e := <-events:
+			switch e := e.(type) {
+			case *redis.Subscription:
+				if _, ok := have[e.Channel]; ok && e.Kind == "subscribe" {
+					h.each(e.Channel, func(g *Gate) { g.tuned(have[e.Channel]) })
+					have[e.Channel] = true
+				}
+			case *redis.Message:
+				h.each(e.Channel, func(g *Gate) { g.message(e.Payload) })
+			}
+			continue
+		case <-h.kick:
+		}
+		names := h.channels()
+		if names == nil {
+			break
+		}
+		var fresh, stale []string
+		for _, name := range names {
+			if confirmed, ok := have[name]; !ok {
+				fresh = append(fresh, name)
+				have[name] = false
+			} else if confirmed {
+				// Another gate of that name may have joined.
+				h.each(name, func(g *Gate) { g.tuned(false) })
+			}
+		}
+		for name := range have {
+			if !slices.Contains(names, name) {
+				stale = append(stale, name)
+				delete(have, name)
+			}
+		}
+		// What fails here is made up for when the connection is there again.
+		if len(fresh) > 0 {
+			_ = ps.Subscribe(ctx, fresh...)
+		}
+		if len(stale) > 0 {
+			_ = ps.Unsubscribe(ctx, stale...)
+		}
+	}
+	_ = ps.Close()
+	for range events {
+	}
+}
+
+// each calls f for all gates that listen to the channel.
+func (h *hub) each(name string, f func(*Gate)) {
+	hubs.mu.Lock()
+	gates := h.gates[name]
+	hubs.mu.Unlock()
+	for _, g := range gates {
+		f(g)
+	}
+}
+
+// tuned notes that the hub hears for the gate. After a break something may have been missed, and
+// the server may be another: the gate asks.
+func (g *Gate) tuned(again bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := instant()
+	if g.listens && !g.heard {
+		g.heard, g.link.ask = true, min(g.link.ask, now)
+	}
+	if again && (g.queue.count > 0 || now < g.link.alive || g.units.noted) {
+		g.link.poke = true
+	}
+	g.look(now)
+}
+
+// message takes in what was published: "g epoch generation", or "c member" where units have
+// become free or are wanted.
+func (g *Gate) message(payload string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	what, rest, _ := strings.Cut(payload, " ")
+	switch what {
+	case "g":
+		var epoch, gen int64
+		if n, _ := fmt.Sscan(rest, &epoch, &gen); n < 2 || epoch != g.link.epoch || gen <= g.link.gen {
+			return
+		}
+		g.link.gen = gen
+		g.void()
+	case "c":
+		if rest == g.id || g.queue.count <= len(g.slots) && !g.units.noted {
+			return
+		}
+	default:
+		return
+	}
+	g.link.ask, g.link.poke = 0, g.link.poke || g.queue.count > 0 || g.units.noted
+	g.look(instant())
+}

@@ -1,0 +1,293 @@
+package redisgate
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/escapement-go/escapement/pace"
+)
+
+// Limit is one limit of a gate. Make it with [Strict], [Rate], [Window], [Concurrency] or
+// [Adaptive]; the zero value is not valid. It is a plain value, made once and used for any
+// number of gates.
+type Limit struct {
+	kind     kind
+	span, n  int64 // microseconds; adaptive: fastest interval in nanoseconds
+	burst    int
+	strict   bool
+	late     time.Duration
+	cell     int64
+	slowest  int64
+	backoff  float64
+	recover  float64
+	giveUp   int
+	ttl      time.Duration
+	capacity int
+}
+
+// Limits are what a gate goes by: an entry goes when all of them let it, decided in one call.
+type Limits []Limit
+
+// kind is how the script knows it.
+type kind byte
+
+const (
+	bucket      kind = 'g'
+	window      kind = 'w'
+	adaptive    kind = 'a'
+	concurrency kind = 'c'
+)
+
+// StrictOptions are the settings of [Strict]. Nil, as well as the zero value, means the
+// defaults.
+type StrictOptions struct {
+	// Burst is the number of tokens that idle time may save up, at most n-1. 0 means 1.
+	Burst int
+
+	// Guard is how much later than its slot an entry may go. It pays for round trips and late
+	// wake-ups, and for the jitter on the way to the far side if that counts arrivals. 0 means a
+	// fiftieth of the span, but at least 10 ms.
+	Guard time.Duration
+}
+
+// Strict is a limit of at most n tokens in any span, evenly spaced: a leaky bucket that leaks
+// n-burst tokens in span+guard. It is the right limit where one call too many is an offence.
+// What it gives up for that is in the formula: with the defaults, 100 per second are 97.06, and
+// 2,000 are 1,959.8. For the same with all n at once, see [Window]. It panics unless the burst
+// is less than n, the span at least a microsecond, and the guard not negative.
+func Strict(n int, span time.Duration, o *StrictOptions) Limit {
+	if o == nil {
+		o = &StrictOptions{}
+	}
+	burst := o.Burst
+	if burst == 0 {
+		burst = 1
+	}
+	checkSpan("Strict", span)
+	guard := checkGuard("Strict", o.Guard, span)
+	if burst < 1 {
+		panic(fmt.Sprintf("redisgate: Strict: Burst must not be negative, got %d", burst))
+	}
+	if n <= burst {
+		panic(fmt.Sprintf("redisgate: Strict: n must be above the burst of %d, got %d", burst, n))
+	}
+	l := newBucket("Strict", int64(n-burst), span+guard, burst, guard)
+	l.strict = true
+	return l
+}
+
+// RateOptions are the settings of [Rate]. Nil, as well as the zero value, means the defaults.
+type RateOptions struct {
+	// Burst is the number of tokens that idle time may save up. 0 means 1.
+	Burst int
+
+	// Slack is how much later than its slot an entry may go. 0 means 50 ms.
+	Slack time.Duration
+}
+
+// Rate is a token bucket: in any window of length w at most burst + r·(w + slack) tokens go, as
+// granted. It is the right limit for an API that documents a rate and a burst. It panics on the
+// zero Rate, on an unlimited one, and on negative options.
+func Rate(r pace.Rate, o *RateOptions) Limit {
+	if o == nil {
+		o = &RateOptions{}
+	}
+	checkRate("Rate", r)
+	slack := checkSlack("Rate", o.Slack)
+	return newBucket("Rate", int64(r.Count()), r.Span(), checkBurst("Rate", o.Burst), slack)
+}
+
+// WindowOptions are the settings of [Window]. Nil, as well as the zero value, means the
+// defaults.
+type WindowOptions struct {
+	// Guard is how much later than its slot an entry may go, and how much the span is
+	// lengthened for it; see StrictOptions. 0 means a fiftieth of the span, but at least 10 ms.
+	Guard time.Duration
+}
+
+// Window is a limit of at most n tokens in any span, as granted: a sliding window. It lets n go
+// at once and then nobody until the first of them is a span and the guard ago. What has gone is
+// counted by cells, each a 128th of the span long, so that the window takes the same small room
+// whatever n is; an entry counts for up to one cell longer than it must. It panics if n is
+// less than 1, the span below a microsecond, or the guard negative.
+func Window(n int, span time.Duration, o *WindowOptions) Limit {
+	if o == nil {
+		o = &WindowOptions{}
+	}
+	if n < 1 {
+		panic(fmt.Sprintf("redisgate: Window: n must be at least 1, got %d", n))
+	}
+	checkSpan("Window", span)
+	guard := checkGuard("Window", o.Guard, span)
+	return Limit{
+		kind:     window,
+		span:     micros(span + guard),
+		n:        int64(n),
+		cell:     max(1, micros(span)/128),
+		late:     guard,
+		capacity: n,
+	}
+}
+
+// ConcurrencyOptions are the settings of [Concurrency]. Nil, as well as the zero value, means
+// the defaults.
+type ConcurrencyOptions struct {
+	// TTL is how long a process keeps its units without a word. It renews its lease three
+	// times in that span. Units of a process that has died come back after it. 0 means 10
+	// seconds.
+	TTL time.Duration
+}
+
+// Concurrency is a limit of n units in use at once, which are leased: see [Gate.Do] for what
+// happens when a lease is lost. While several processes want more than there is, each gets as
+// much as the others; one that has people waiting hands a unit on to the next of them without
+// asking. It panics if n is less than 1, or the TTL is not 0 and below 10 ms. A gate has at
+// most one.
+func Concurrency(n int, o *ConcurrencyOptions) Limit {
+	if o == nil {
+		o = &ConcurrencyOptions{}
+	}
+	ttl := o.TTL
+	if ttl == 0 {
+		ttl = 10 * time.Second
+	}
+	if n < 1 {
+		panic(fmt.Sprintf("redisgate: Concurrency: n must be at least 1, got %d", n))
+	}
+	if ttl < 10*time.Millisecond {
+		panic(fmt.Sprintf("redisgate: Concurrency: TTL must be at least 10ms, got %v", o.TTL))
+	}
+	return Limit{kind: concurrency, n: int64(n), ttl: ttl, capacity: n}
+}
+
+// AdaptiveOptions are the settings of [Adaptive], as those of [gate.AdaptiveOptions]. Nil, as
+// well as the zero value, means the defaults.
+type AdaptiveOptions struct {
+	Burst   int           // tokens that idle time may save up; 0 means 1
+	Slack   time.Duration // how much later than its slot an entry may go; 0 means 50ms
+	Slowest time.Duration // longest interval; 0 means 1 minute, or the one asked for if that is longer
+	Backoff float64       // interval × this when throttled; 0 means 2
+	Recover float64       // interval × this on success; 0 means 0.9
+	GiveUp  int           // generations throttled in a row until everyone gets [gate.ErrGaveUp]; 0 means never
+}
+
+// Adaptive is a [Rate] that listens, with the ears of every process: when the far side
+// throttles one caller of one of them, all slow down, once per generation. It follows the rule of
+// [gate.Adaptive] as it was found: a throttle of the current generation multiplies the interval
+// by Backoff, a success of an entry that was granted after the last change by Recover, and the
+// throttle's After holds everyone. It panics where gate.NewAdaptive does. A gate has at most one.
+func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
+	if o == nil {
+		o = &AdaptiveOptions{}
+	}
+	checkRate("Adaptive", r)
+	fastest := r.Interval()
+	l := Limit{
+		kind:    adaptive,
+		span:    int64(fastest),
+		n:       1000,
+		burst:   checkBurst("Adaptive", o.Burst),
+		late:    checkSlack("Adaptive", o.Slack),
+		slowest: int64(o.Slowest),
+		backoff: o.Backoff,
+		recover: o.Recover,
+		giveUp:  o.GiveUp,
+	}
+	l.capacity = l.burst
+	if l.slowest == 0 {
+		l.slowest = int64(max(time.Minute, fastest))
+	}
+	if l.backoff == 0 {
+		l.backoff = 2
+	}
+	if l.recover == 0 {
+		l.recover = 0.9
+	}
+	switch {
+	case fastest < 1:
+		panic(fmt.Sprintf("redisgate: Adaptive: the rate must be at most one a nanosecond, got %v", r))
+	case l.slowest < l.span:
+		panic(fmt.Sprintf("redisgate: Adaptive: Slowest must be at least the interval of the rate, %v, got %v", fastest, o.Slowest))
+	case !(l.backoff > 1) || l.backoff > 1e6:
+		panic(fmt.Sprintf("redisgate: Adaptive: Backoff must be above 1, got %v", o.Backoff))
+	case !(l.recover > 0 && l.recover < 1):
+		panic(fmt.Sprintf("redisgate: Adaptive: Recover must be between 0 and 1, got %v", o.Recover))
+	case l.giveUp < 0:
+		panic(fmt.Sprintf("redisgate: Adaptive: GiveUp must not be negative, got %d", l.giveUp))
+	}
+	checkExact("Adaptive", l.slowest, l.burst)
+	return l
+}
+
+// most is how large a product the script may compute: its numbers are doubles.
+const most = 1 << 51
+
+func newBucket(name string, n int64, span time.Duration, burst int, late time.Duration) Limit {
+	us := micros(span)
+	if span%time.Microsecond != 0 {
+		us++
+	}
+	if d := gcd(us, n); d > 1 {
+		us, n = us/d, n/d
+	}
+	checkExact(name, us, burst)
+	if n > most>>10 {
+		panic(fmt.Sprintf("redisgate: %s: the rate must be at most 2e12 in its span, got %d in %v", name, n, span))
+	}
+	return Limit{kind: bucket, span: us, n: n, burst: burst, late: late, capacity: burst}
+}
+
+func checkExact(name string, span int64, burst int) {
+	if span > most/int64(burst) {
+		panic(fmt.Sprintf("redisgate: %s: burst times span must be at most 2e15 µs, got %d and %d µs", name, burst, span))
+	}
+}
+
+func checkRate(name string, r pace.Rate) {
+	if r.Count() == 0 || r.Span() <= 0 {
+		panic(fmt.Sprintf("redisgate: %s: the rate must be limited and not zero, got %v", name, r))
+	}
+}
+
+func checkBurst(name string, burst int) int {
+	if burst < 0 {
+		panic(fmt.Sprintf("redisgate: %s: Burst must not be negative, got %d", name, burst))
+	}
+	return max(burst, 1)
+}
+
+func checkSpan(name string, span time.Duration) {
+	if span < time.Microsecond || span > 10*365*24*time.Hour {
+		panic(fmt.Sprintf("redisgate: %s: span must be from 1µs to ten years, got %v", name, span))
+	}
+}
+
+func checkGuard(name string, guard, span time.Duration) time.Duration {
+	if guard < 0 || guard > math.MaxInt64>>8 {
+		panic(fmt.Sprintf("redisgate: %s: Guard must not be negative, got %v", name, guard))
+	}
+	if guard == 0 {
+		return max(span/50, 10*time.Millisecond)
+	}
+	return guard
+}
+
+func checkSlack(name string, slack time.Duration) time.Duration {
+	if slack < 0 || slack > math.MaxInt64>>8 {
+		panic(fmt.Sprintf("redisgate: %s: Slack must not be negative, got %v", name, slack))
+	}
+	if slack == 0 {
+		return 50 * time.Millisecond
+	}
+	return slack
+}
+
+func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,554 @@
+-- One call of this script is everything that one process says to a gate, and all that it
+-- hears: what it gives back, what it has learned, what it asks for. It is atomic.
+--
+-- Instants are whole microseconds of the server's clock. A process never compares them with
+-- its own: it is told delays from now, and hands an instant back only as the name of a slot.
+-- All numbers stay below 2^53 and are stored by '%.0f'. Whatever is written is written at
+-- the end, what needs memory first, so that a server without memory has written nothing;
+-- a call that changes nothing writes nothing.
+--
+-- A slot is an instant at which an entry of some cost may go, by every limit. Slots are
+-- handed out in order of time: none is earlier than the one before, unless it was given back.
+--
+-- KEYS  1 state (hash)   2 slots given back (sorted set)   3 windows (hash)   4 members (hash)
+-- ARGV  1 name of the process      2 horizon: no slot is ever further away
+--       3 how late a slot may be used                      4 how far away one may be, this time
+--       5 epoch that the process knows, or 0               6 generation that it knows
+--       7 1: its state should be here; 2: and the clock    8 what is left of the hold it knows
+--         of the server has jumped, as it saw
+--       9 how far away its newest slot is, or 0           10 instant of the last slot it waits for
+--      11 number of limits, then for each kind and 9 numbers:
+--         g span n burst debt strict     n tokens in span; debt: how far ahead the schedule was
+--         w span n cell count            count: tokens in the window
+--         a fastest slowest burst debt interval backoff recover giveup     intervals in ns
+--         c n ttl used                   used: units that the process has in use
+--      then what to do, each with 3 numbers:
+--         s slot delta 0    settle       v slot delta 0   the same for a slot that was not used
+--         o mark 0 0        success      t mark after 0   throttle
+--         h span 0 0        hold         x 0 0 0          reset
+--         r slot cost 0     give back    y cost 0 0       a slot now, or none
+--         d cost count most as many slots; where most is not 0, none further away than that
+-- Reply now epoch generation hold newest life wait due cap units gaveup mark
+--       then for each limit 2 numbers, which the process carries for a server that forgets,
+--       then for each y and d a delay, or -1-delay where that is too far away.
+
+local clock = redis.call('TIME')
+local info = redis.call('INFO', 'server')
+local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+local run = string.match(info, 'run_id:(%w+)') or 'unknown'
+local uptime = tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or '3600')
+
+local function num(x) return string.format('%.0f', x) end
+local max, min, floor = math.max, math.min, math.floor
+
+-- divide returns floor(a/b) and the rest, exactly.
+local function divide(a, b)
+  local q = floor(a / b)
+  local r = a - q * b
+  if r < 0 then return q - 1, r + b end
+  if r >= b then return q + 1, r - b end
+  return q, r
+end
+
+local me, horizon, late, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local knows, knowsgen, alive, jumped = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] ~= '0', ARGV[7] == '2'
+local newest, floorat = tonumber(ARGV[9]), tonumber(ARGV[10])
+
+-- The state as it is stored.
+local state, written = {}, {}
+do
+  local flat = redis.call('HGETALL', KEYS[1])
+  for i = 1, #flat, 2 do state[flat[i]] = flat[i + 1] end
+end
+local function get(name) return tonumber(state[name] or '0') end
+local function set(name, value)
+  value = type(value) == 'number' and num(value) or value
+  if state[name] ~= value then
+    state[name] = value
+    written[name] = value
+  end
+end
+
+-- What another life of the server, or another clock, has left behind is worth nothing.
+local epoch = get('epoch')
+local lost = epoch ~= 0 and (state.run ~= run or now < get('seen') - 1000000 or (jumped and knows == epoch))
+local fresh = epoch == 0 or lost
+if not fresh then now = max(now, get('seen')) end
+local grace = 0
+if fresh then
+  if lost or alive then
+    grace = horizon + late
+  else
+    -- It is new here, and nobody knows better. So is the server, maybe.
+    grace = max(0, horizon + late - uptime * 1000000)
+  end
+  state = {}
+  epoch = now
+  set('epoch', epoch)
+  set('run', run)
+end
+local gen, last, hold = get('gen'), get('last'), get('hold')
+local publish = {}
+
+-- The limits.
+local limits, windows, units, adaptive = {}, false, nil, nil
+local at = 12
+for i = 1, tonumber(ARGV[11]) do
+  local l = { kind = ARGV[at], id = tostring(i) }
+  local function arg(k) return tonumber(ARGV[at + k]) end
+  if l.kind == 'g' then
+    l.span, l.n, l.burst, l.debt, l.strict = arg(1), arg(2), arg(3), arg(4), arg(5) == 1
+  elseif l.kind == 'a' then
+    l.fastest, l.slowest, l.burst, l.debt, l.known = arg(1), arg(2), arg(3), arg(4), arg(5)
+    l.backoff, l.recover, l.giveup = arg(6), arg(7), arg(8)
+    l.n = 1000
+    l.span = get('i' .. i)
+    if l.span == 0 then l.span = l.fastest end
+    l.change, l.began, l.streak, l.gaveup = get('c' .. i), get('b' .. i), get('k' .. i), get('u' .. i)
+    adaptive = l
+  elseif l.kind == 'w' then
+    l.span, l.n, l.cell, l.count = arg(1), arg(2), arg(3), arg(4)
+    l.cells, l.counts, l.first, l.total, l.dirty = {}, {}, 1, 0, {}
+    windows = true
+  else
+    l.n, l.ttl, l.used = arg(1), arg(2), arg(3)
+    units = l
+  end
+  if l.span and l.kind ~= 'w' then l.tat, l.part = get('t' .. i), get('f' .. i) end
+  limits[i] = l
+  at = at + 10
+end
+
+-- A window counts by cells: what went in one counts until its end is a span ago.
+local gone = {}
+if windows then
+  local flat = {}
+  if not fresh then flat = redis.call('HGETALL', KEYS[3]) end
+  for i = 1, #flat, 2 do
+    local id, cell = string.match(flat[i], '(%d+):(%d+)')
+    local l = limits[tonumber(id)]
+    cell = tonumber(cell)
+    if not l or l.kind ~= 'w' or (cell + 1) * l.cell + l.span <= now then
+      gone[#gone + 1] = flat[i]
+    else
+      l.cells[#l.cells + 1] = cell
+      l.counts[cell] = tonumber(flat[i + 1])
+      l.total = l.total + l.counts[cell]
+    end
+  end
+  for _, l in ipairs(limits) do if l.cells then table.sort(l.cells) end end
+end
+
+local function add(l, instant, count)
+  local cell = floor(instant / l.cell)
+  if not l.counts[cell] then
+    l.counts[cell] = 0
+    l.cells[#l.cells + 1] = cell
+    if #l.cells > 1 and l.cells[#l.cells - 1] > cell then table.sort(l.cells) end
+  end
+  l.counts[cell] = l.counts[cell] + count
+  l.total = l.total + count
+  l.dirty[cell] = true
+end
+
+-- move shifts the schedule of a rate by so many tokens.
+local function move(l, tokens)
+  local q, r = divide(l.part + tokens * l.span, l.n)
+  l.tat, l.part = l.tat + q, r
+end
+
+local function atleast(l, instant)
+  if l.tat < instant then l.tat, l.part = instant, 0 end
+end
+
+-- empty makes sure that the bucket holds nothing at the instant, and one token less than
+-- nothing where full interval is to pass.
+local function empty(l, instant, tokens)
+  if l.tat > instant + floor(tokens * l.span / l.n) then return end
+  l.tat, l.part = instant, 0
+  move(l, tokens)
+end
+
+if grace > 0 then
+  last = now + grace
+  for _, l in ipairs(limits) do
+    if l.tat then empty(l, last, l.burst) end
+  end
+  if units and (lost or alive or uptime * 1000000 < units.ttl) then set('grace', now + units.ttl) end
+end
+if knows ~= 0 and knows ~= epoch then
+  -- The process remembers what the server does not.
+  hold = max(hold, now + tonumber(ARGV[8]))
+  for _, l in ipairs(limits) do
+    if l.tat then atleast(l, now + l.debt) end
+    if l.kind == 'a' and l.known > l.span then l.span = min(l.known, l.slowest) end
+    if l.kind == 'w' and l.count > l.total then add(l, max(now + newest, now - l.span), l.count - l.total) end
+  end
+end
+
+-- replan makes void all slots that are still to come.
+local function replan()
+  for _, l in ipairs(limits) do
+    if l.tat and last > now then
+      local debt = max(0, l.tat - last - floor(l.burst * l.span / l.n))
+      l.tat, l.part = now + debt, 0
+      move(l, l.burst)
+    elseif l.kind == 'w' then
+      while #l.cells > 0 and l.cells[#l.cells] * l.cell > now do
+        local cell = table.remove(l.cells)
+        l.total = l.total - l.counts[cell]
+        l.counts[cell] = 0
+        l.dirty[cell] = true
+      end
+    end
+  end
+  last = min(last, now)
+  gen = gen + 1
+  publish.g = true
+end
+
+local function holdfor(span)
+  if now + span <= hold then return false end
+  hold = now + span
+  replan()
+  for _, l in ipairs(limits) do
+    if l.tat then empty(l, hold, l.burst - 1) end
+  end
+  return true
+end
+
+-- earliest returns the first instant, not before s, at which an entry of that cost may go,
+-- and leaves with each window how much of it will be over by then.
+local function earliest(s, cost)
+  for _, l in ipairs(limits) do
+    if l.tat then
+      local q, r = divide(l.part + (cost - l.burst) * l.span, l.n)
+      s = max(s, l.tat + q + (r > 0 and 1 or 0))
+    elseif l.kind == 'w' then
+      l.head, l.left = l.first, l.total
+      while l.left + cost > l.n and l.head <= #l.cells do
+        local cell = l.cells[l.head]
+        s = max(s, (cell + 1) * l.cell + l.span)
+        l.left = l.left - l.counts[cell]
+        l.head = l.head + 1
+      end
+    end
+  end
+  return s
+end
+
+local function take(s, cost)
+  for _, l in ipairs(limits) do
+    if l.tat then
+      atleast(l, s)
+      move(l, cost)
+    elseif l.kind == 'w' then
+      l.first, l.total = l.head, l.left
+      add(l, s, cost)
+    end
+  end
+  last = s
+end
+
+-- The members: who has units of a concurrency limit, and who wants some.
+local members, others, free, allowed, mine = {}, 0, 0, 0, { 0, 0, 0 }
+local wanted, expires = false, nil
+if units then
+  local levels = {}
+  local flat = {}
+  if not fresh then flat = redis.call('HGETALL', KEYS[4]) end
+  for i = 1, #flat, 2 do
+    local expiry, held, want = string.match(flat[i + 1], '(%d+):(%d+):(%d+)')
+    expiry, held, want = tonumber(expiry), tonumber(held), tonumber(want)
+    if flat[i] == me then
+      mine = { expiry, held, want }
+    elseif expiry <= now then
+      members[#members + 1] = flat[i]
+      if held > 0 then publish.c = true end
+    else
+      others = others + held
+      levels[#levels + 1] = { held, held + want }
+      wanted = wanted or want > 0
+      if held > 0 and (not expires or expiry < expires) then expires = expiry end
+    end
+  end
+  publish.c = publish.c and wanted or nil
+  free = max(0, units.n - others - units.used)
+  if get('grace') > now then free = 0 end
+  units.levels = levels
+end
+
+-- share sets what the process may take if it wants so many units, and returns how many it
+-- may have at once: where all want more than there is, each gets as much as the others.
+local function share(want)
+  local demand, level = { units.used + want }, 0
+  for _, o in ipairs(units.levels) do demand[#demand + 1] = o[2] end
+  table.sort(demand)
+  local left = units.n
+  level = units.n
+  for i, d in ipairs(demand) do
+    local even = floor(left / (#demand - i + 1))
+    if d > even then
+      level = even
+      break
+    end
+    left = left - d
+  end
+  local reserved = 0
+  for _, o in ipairs(units.levels) do reserved = reserved + max(0, min(o[2], level) - o[1]) end
+  allowed = min(free, max(level - units.used, free - reserved))
+  return max(level, units.n - others - reserved)
+end
+
+local op, ops = at, #ARGV
+local function success(mark)
+  local l = adaptive
+  if not l or mark < l.began then return end
+  l.streak = 0
+  if mark == l.change and l.span > l.fastest then
+    l.span = max(l.fastest, floor(l.span * l.recover))
+    l.change = l.change + 1
+  end
+end
+
+local function throttle(mark, after)
+  local l = adaptive
+  if not l then return end
+  if mark >= l.began then
+    l.span = min(l.slowest, floor(l.span * l.backoff))
+    l.change = l.change + 1
+    l.began = l.change
+    l.streak = l.streak + 1
+    if l.giveup > 0 and l.streak >= l.giveup then l.gaveup = 1 end
+    replan()
+    empty(l, last, l.burst)
+  end
+  if after > 0 then holdfor(after) end
+end
+
+-- settle changes what the slot has cost by delta tokens. A bucket that gives tokens back lets
+-- those who come next be closer to those who have gone in between than it would have: a strict
+-- one gives back only what was last.
+local function settle(instant, delta, asked)
+  for _, l in ipairs(limits) do
+    if l.tat then
+      local least = min(l.tat, last + floor(l.span / l.n) + 1)
+      if delta > 0 then
+        atleast(l, now)
+        move(l, min(delta, floor(2 ^ 51 / l.span)))
+      elseif instant == last then
+        move(l, delta)
+      elseif asked and not l.strict then
+        move(l, delta)
+        if last > now then atleast(l, least) end
+      end
+    elseif l.kind == 'w' then
+      local cell = floor(instant / l.cell)
+      if l.counts[cell] then
+        delta = max(delta, -l.counts[cell])
+        l.counts[cell] = l.counts[cell] + delta
+        l.total = l.total + delta
+        l.dirty[cell] = true
+      end
+    end
+  end
+end
+
+local want = 0
+local backs = {}
+while op <= ops do
+  local what = ARGV[op]
+  local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
+  if what == 'd' or what == 'y' then
+    want = want + a * (what == 'd' and b or 1)
+  elseif (what == 's' or what == 'v') and knows == epoch then
+    settle(a, b, what == 's')
+  elseif what == 'o' then
+    if knows == epoch then success(a) end
+  elseif what == 't' then
+    throttle(knows == epoch and a or adaptive and adaptive.change or 0, b)
+  elseif what == 'h' then
+    holdfor(a)
+  elseif what == 'x' then
+    local l = adaptive
+    if l then
+      l.span, l.streak, l.gaveup = l.fastest, 0, 0
+      l.change = l.change + 1
+      l.began = l.change
+      gen = gen + 1
+      publish.g = true
+    end
+  elseif what == 'r' and knows == epoch and knowsgen == gen and a > now then
+    backs[#backs + 1] = { a, b }
+  end
+  op = op + 4
+end
+
+-- What was given back is handed out first.
+local stale = publish.g or fresh
+local back, backat, changed = {}, 1, #backs > 0
+if not stale then
+  local flat = redis.call('ZRANGEBYSCORE', KEYS[2], num(now), '+inf')
+  for _, member in ipairs(flat) do
+    local instant, cost = string.match(member, '(%d+):(%d+)')
+    back[#back + 1] = { tonumber(instant), tonumber(cost), member }
+  end
+  if #backs > 0 then
+    for _, b in ipairs(backs) do back[#back + 1] = b end
+    table.sort(back, function(x, y) return x[1] < y[1] end)
+  end
+end
+
+local cap, before = 0, last
+if units then cap = share(want) end
+local slots, wait, due, got, prev = {}, -1, 0, 0, max(now, floorat, hold)
+local stop = adaptive and adaptive.gaveup == 1
+
+-- slot decides one entry. It returns true where those behind must wait, too.
+local function slot(cost, most, only)
+  local s
+  while back[backat] and (back[backat][1] < prev or back[backat][2] == 0) do backat = backat + 1 end
+  local b = back[backat]
+  if units and cost > allowed - got then
+    -- There is no unit. If there was, would there be a token in time?
+    s = earliest(max(now, last, hold), cost)
+    if most > 0 and s - now > most then
+      slots[#slots + 1] = -1 - (s - now)
+      return false
+    end
+    wait = expires and max(1, expires - now) or -1
+    if get('grace') > now then wait = max(1, get('grace') - now) end
+    return true
+  end
+  if b and b[2] >= cost and b[1] <= now + ahead and (most == 0 or b[1] - now <= most) and (not only or b[1] <= now) then
+    s = b[1]
+    b[2] = b[2] - cost
+    b.used, changed = true, true
+  else
+    s = earliest(max(now, last, hold), cost)
+    if only and s > now then return true end
+    if most > 0 and s - now > most then
+      slots[#slots + 1] = -1 - (s - now)
+      return false
+    end
+    if s > now + ahead then
+      wait, due = s - now - ahead, s - now
+      return true
+    end
+    take(s, cost)
+  end
+  prev, got = s, got + cost
+  slots[#slots + 1] = s - now
+  return false
+end
+
+op = at
+while op <= ops do
+  local what = ARGV[op]
+  local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
+  if what == 'y' then
+    if stop or slot(a, 0, true) then slots[#slots + 1] = -1 end
+  elseif what == 'd' and not stop then
+    for _ = 1, b do
+      stop = slot(a, c, false)
+      if stop then break end
+    end
+  end
+  op = op + 4
+end
+
+-- Whatever has changed is written.
+set('gen', gen)
+set('hold', hold)
+set('last', last)
+local ends = max(now, hold, last) + late
+for i, l in ipairs(limits) do
+  if l.tat then
+    set('t' .. i, l.tat)
+    set('f' .. i, l.part)
+    ends = max(ends, l.tat)
+    if l.kind == 'a' then
+      set('i' .. i, l.span)
+      set('c' .. i, l.change)
+      set('b' .. i, l.began)
+      set('k' .. i, l.streak)
+      set('u' .. i, l.gaveup)
+      -- What was learned is kept for some time.
+      if l.span > l.fastest or l.gaveup == 1 then ends = max(ends, now + 60000000) end
+    end
+  elseif l.kind == 'w' then
+    if #l.cells > 0 then ends = max(ends, (l.cells[#l.cells] + 1) * l.cell + l.span) end
+  else
+    ends = max(ends, now + l.ttl)
+  end
+end
+local held, unmet = 0, 0
+if units then
+  held = units.used + got
+  unmet = want - got
+  if held < mine[2] and wanted then publish.c = true end
+  if unmet > 0 and mine[3] == 0 and others > 0 then publish.c = true end
+end
+local count = 0
+local fields = {}
+for name, value in pairs(written) do
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
+local wrote = #fields > 0 or changed
+for _, l in ipairs(limits) do wrote = wrote or (l.dirty and next(l.dirty) ~= nil) end
+if wrote or (units and held + unmet + mine[2] + mine[3] > 0) then
+  redis.call('HSET', KEYS[1], 'seen', num(now), unpack(fields))
+  if fresh then redis.call('DEL', KEYS[2], KEYS[3], KEYS[4]) end
+  if windows then
+    for i, l in ipairs(limits) do
+      if l.dirty then
+        for cell in pairs(l.dirty) do
+          local name = l.id .. ':' .. num(cell)
+          if l.counts[cell] > 0 then
+            redis.call('HSET', KEYS[3], name, num(l.counts[cell]))
+          else
+            redis.call('HDEL', KEYS[3], name)
+          end
+        end
+      end
+    end
+    for _, name in ipairs(gone) do redis.call('HDEL', KEYS[3], name) end
+  end
+  if stale then
+    if not fresh then redis.call('DEL', KEYS[2]) end
+  elseif changed then
+    for i, b in ipairs(back) do
+      if b[2] > 0 and (b.used or not b[3]) then
+        redis.call('ZADD', KEYS[2], num(b[1]), num(b[1]) .. ':' .. num(b[2]) .. ':' .. i .. ':' .. me)
+      end
+      if b[3] and b.used then redis.call('ZREM', KEYS[2], b[3]) end
+    end
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '(' .. num(now))
+  end
+  if units then
+    if held + unmet > 0 then
+      redis.call('HSET', KEYS[4], me, num(now + units.ttl) .. ':' .. num(held) .. ':' .. num(max(0, unmet)))
+    elseif mine[1] > 0 then
+      redis.call('HDEL', KEYS[4], me)
+    end
+    for _, name in ipairs(members) do redis.call('HDEL', KEYS[4], name) end
+  end
+  local ttl = num(floor((ends - now) / 1000) + 1000 + floor(horizon / 1000))
+  for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ttl) end
+end
+if publish.g then redis.call('PUBLISH', KEYS[1], 'g ' .. num(epoch) .. ' ' .. num(gen)) end
+if publish.c then redis.call('PUBLISH', KEYS[1], 'c ' .. me) end
+
+local reply = { now, epoch, gen, max(0, hold - now), last - now, ends - now, wait, due, cap, got,
+  adaptive and adaptive.gaveup or 0, adaptive and adaptive.change or 0 }
+for _, l in ipairs(limits) do
+  local x, y = 0, 0
+  if l.tat then x = max(0, l.tat - now) end
+  if l.kind == 'a' then y = l.span end
+  if l.kind == 'w' then x = l.total end
+  reply[#reply + 1] = x
+  reply[#reply + 1] = y
+end
+for _, s in ipairs(slots) do reply[#reply + 1] = s end
+return reply

@@ -1,0 +1,133 @@
+package redisgate_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// server is a redis-server of the test's own, on loopback.
+type server struct {
+	tb   testing.TB
+	dir  string
+	port int
+	args []string
+	cmd  *exec.Cmd
+}
+
+// required says that a missing redis-server is a failure: the machine is one that has to check.
+func required() bool {
+	for _, name := range []string{"REDISGATE_REQUIRED", "CI"} {
+		if v := os.Getenv(name); v != "" && v != "0" && v != "false" {
+			return true
+		}
+	}
+	return false
+}
+
+// newServer starts a server. It skips the test where there is none to start.
+func newServer(tb testing.TB, args ...string) *server {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if required() {
+			tb.Fatal("redis-server is not in PATH, and this machine must not skip")
+		}
+		tb.Skip("redis-server is not in PATH: install it (Debian: apt-get install redis-server) to run this test")
+	}
+	dir, err := os.MkdirTemp("", "redisgate")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &server{tb: tb, dir: dir, port: freePort(tb), args: args}
+	tb.Cleanup(func() {
+		s.kill()
+		os.RemoveAll(dir)
+	})
+	s.start()
+	return s
+}
+
+// freePort returns a port that was free just now, below those of outgoing connections. A node of
+// a cluster also needs the one that is 10000 higher.
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	for range 1000 {
+		port := 10000 + int(time.Now().UnixNano()/1000%12000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		l.Close()
+		return port
+	}
+	tb.Fatal("no port is free")
+	return 0
+}
+
+func (s *server) addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+// start starts it, again on the same port.
+func (s *server) start() {
+	s.tb.Helper()
+	args := append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
+	s.cmd = exec.Command("redis-server", args...)
+	if err := s.cmd.Start(); err != nil {
+		s.tb.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: s.addr(), MaxRetries: -1})
+	defer c.Close()
+	for limit := time.Now().Add(10 * time.Second); c.Ping(context.Background()).Err() != nil; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(limit) {
+			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			s.tb.Fatalf("redis-server does not answer:\n%s", text)
+		}
+	}
+}
+
+// settled waits until the server is old enough not to have forgotten anything, as gates see it.
+func (s *server) settled(age time.Duration) *server {
+	s.tb.Helper()
+	c := s.client()
+	for {
+		info := c.Info(context.Background(), "server").Val()
+		_, rest, _ := strings.Cut(info, "uptime_in_seconds:")
+		up, _ := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
+		if time.Duration(up)*time.Second >= age {
+			return s
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// kill ends it without a chance to say goodbye.
+func (s *server) kill() {
+	if s.cmd != nil {
+		s.cmd.Process.Signal(syscall.SIGCONT)
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+func (s *server) signal(sig syscall.Signal) {
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.tb.Error(err)
+	}
+}
+
+// client returns a client as a user would have it.
+func (s *server) client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.addr(), ContextTimeoutEnabled: true})
+	s.tb.Cleanup(func() { c.Close() })
+	return c
+}
