@@ -19,10 +19,11 @@ var text string
 const (
 	most1call = 256                    // entries that one call asks for
 	blind     = 20 * time.Millisecond  // the horizon while the hub hears nothing
-	fewest    = 16                     // entries that are worth a call of their own
-	soonest   = 10 * time.Millisecond  // before the last slot, the next are asked for
+	fewest    = 24                     // entries that are worth a call of their own
+	soonest   = 3 * time.Millisecond   // before the last slot, the next are asked for
 	firstWait = 5 * time.Millisecond   // after a second failure in a row; doubled with each
 	lastWait  = 500 * time.Millisecond // … up to this
+	yield     = 2 * time.Millisecond
 	skew      = int64(50 * time.Millisecond)
 )
 
@@ -363,6 +364,10 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 	switch {
 	case a[6] >= 0:
 		k.ask, k.due = at(a[6]), at(a[7])
+		if len(a) > n {
+			// Who has got something lets the others ask first, or one might get it all.
+			k.ask = later(k.ask, min(yield+4*time.Duration(k.rtt), g.horizon/4))
+		}
 	case len(a)-n < len(r.tries)+len(r.asked):
 		k.ask = never // there are no units until somebody says so
 	}

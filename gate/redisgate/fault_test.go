@@ -1,0 +1,185 @@
+package redisgate_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var long = flag.Duration("long", 0, "how much longer the tests of failures run")
+
+// fault is something that goes wrong while three processes of twenty callers share a limit.
+type fault struct {
+	name string
+	args []string // of the server
+	// wrong makes it go wrong, between the first second and the end.
+	wrong func(t *testing.T, s *server, p *proxy, ws []*worker)
+	want  float64 // share of the limit that must be used all the same
+	even  bool
+}
+
+var faults = []fault{
+	{"nothing", nil, func(*testing.T, *server, *proxy, []*worker) {}, 0.97, true},
+	{"server killed and restarted empty", nil, func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+		s.kill()
+		time.Sleep(200 * ms)
+		s.start()
+	}, 0.5, false},
+	{"server killed and restarted at once, twice", nil, func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+		for range 2 {
+			s.kill()
+			s.start()
+			time.Sleep(300 * ms)
+		}
+	}, 0.4, false},
+	{"server restarted from an old snapshot", nil, func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+		if err := s.client().Save(context.Background()).Err(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(500 * ms)
+		s.kill()
+		s.start()
+	}, 0.5, false},
+	{"server stopped and continued", nil, func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+		s.signal(syscall.SIGSTOP)
+		time.Sleep(700 * ms)
+		s.signal(syscall.SIGCONT)
+	}, 0.6, false},
+	{"scripts flushed", nil, func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+		for range 20 {
+			if err := s.client().ScriptFlush(context.Background()).Err(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(50 * ms)
+		}
+	}, 0.97, true},
+	{"out of memory", nil, func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+		c := s.client()
+		c.ConfigSet(context.Background(), "maxmemory", "1")
+		time.Sleep(500 * ms)
+		if err := c.ConfigSet(context.Background(), "maxmemory", "0").Err(); err != nil {
+			t.Error(err)
+		}
+	}, 0.5, false},
+	{"a worker killed", nil, func(t *testing.T, _ *server, _ *proxy, ws []*worker) {
+		ws[0].cmd.Process.Kill()
+	}, 0.9, false},
+	{"a worker stopped and continued", nil, func(t *testing.T, _ *server, _ *proxy, ws []*worker) {
+		ws[0].cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(900 * ms)
+		ws[0].cmd.Process.Signal(syscall.SIGCONT)
+	}, 0.8, false},
+	{"answers held up", nil, func(t *testing.T, _ *server, p *proxy, _ []*worker) {
+		for range 5 {
+			p.set(func() { p.delay = 100 * ms })
+			time.Sleep(100 * ms)
+			p.set(func() { p.delay = 0 })
+			time.Sleep(200 * ms)
+		}
+	}, 0.5, false},
+	{"answers a little late", nil, func(t *testing.T, _ *server, p *proxy, _ []*worker) {
+		p.set(func() { p.delay = 5 * ms })
+	}, 0.9, true},
+	{"answers lost after the write", nil, func(t *testing.T, _ *server, p *proxy, _ []*worker) {
+		for range 5 {
+			p.set(func() { p.drop = true })
+			time.Sleep(20 * ms)
+			p.set(func() { p.drop = false })
+			time.Sleep(200 * ms)
+		}
+	}, 0.5, false},
+	{"failed over to a replica that lags", nil, func(t *testing.T, s *server, p *proxy, _ []*worker) {
+		other := newServer(t, "--replicaof", fmt.Sprintf("127.0.0.1 %d", s.port))
+		c := other.client()
+		time.Sleep(300 * ms)
+		c.ReplicaOf(context.Background(), "NO", "ONE")
+		time.Sleep(100 * ms)
+		p.set(func() { p.target = other.addr() })
+		p.cut()
+	}, 0.4, false},
+}
+
+// Never over, whatever goes wrong; and no less than can be.
+func TestFaults(t *testing.T) {
+	for _, n := range []int{100, 2000} {
+		for _, f := range faults {
+			t.Run(fmt.Sprintf("%d/%s", n, f.name), func(t *testing.T) {
+				t.Parallel()
+				s := newServer(t, f.args...).settled(2 * time.Second)
+				p := newProxy(t, s.addr())
+				ws := crew(t, 3, job{Addrs: []string{p.addr()}, Key: key(), Kind: "strict", N: n, Span: time.Second, Callers: 20, For: 4*time.Second + *long})
+				begin(ws)
+				time.Sleep(time.Second)
+				f.wrong(t, s, p, ws)
+				most, got := report(t, ws, time.Second)
+				if most > n {
+					t.Errorf("%d in one second, where %d is the limit", most, n)
+				}
+				if want := f.want * strictly(n); got < want {
+					t.Errorf("%.1f a second, want %.1f", got, want)
+				}
+				if f.even {
+					even(t, ws)
+				}
+			})
+		}
+	}
+}
+
+// A cluster of three nodes, of which one is killed that has nothing to do with the gate.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	var nodes []*server
+	ctx := context.Background()
+	for range 3 {
+		nodes = append(nodes, newServer(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"))
+	}
+	for i, s := range nodes {
+		c := s.client()
+		for slot := i * 5462; slot < min((i+1)*5462, 16384); slot += 500 {
+			if err := c.ClusterAddSlotsRange(ctx, slot, min(slot+499, min((i+1)*5462, 16384)-1)).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(nodes[0].port)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addrs := []string{nodes[0].addr(), nodes[1].addr(), nodes[2].addr()}
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	defer c.Close()
+	for limit := time.Now().Add(15 * time.Second); ; time.Sleep(50 * ms) {
+		ok := true
+		for _, s := range nodes {
+			info := s.client().ClusterInfo(ctx).Val()
+			ok = ok && len(info) > 16 && info[:16] == "cluster_state:ok"
+		}
+		if ok {
+			break
+		}
+		if time.Now().After(limit) {
+			text, _ := os.ReadFile(filepath.Join(nodes[0].dir, "log"))
+			t.Fatalf("the cluster does not come up:\n%s", text)
+		}
+	}
+	for _, s := range nodes {
+		s.settled(2 * time.Second)
+	}
+	ws := crew(t, 3, job{Addrs: addrs, Key: key(), Kind: "strict", N: 200, Span: time.Second, Callers: 20, For: 3 * time.Second})
+	begin(ws)
+	most, got := report(t, ws, time.Second)
+	if most > 200 {
+		t.Errorf("%d in one second, where 200 is the limit", most)
+	}
+	if want := 0.97 * strictly(200); got < want {
+		t.Errorf("%.1f a second, want %.1f", got, want)
+	}
+	even(t, ws)
+}

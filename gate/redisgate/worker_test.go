@@ -1,0 +1,288 @@
+package redisgate_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/gate/redisgate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// job is what a worker does, in a process of its own.
+type job struct {
+	Addrs   []string // several: a cluster
+	Key     string
+	Kind    string // strict, window, rate, adaptive, concurrency
+	N       int
+	Span    time.Duration
+	Burst   int
+	Guard   time.Duration
+	Callers int           // goroutines in a loop of entering
+	Work    time.Duration // between entering and leaving
+	For     time.Duration
+	HoldAt  time.Duration // when to call Hold, of a second; 0: never
+	Horizon time.Duration
+}
+
+func (j job) limits() redisgate.Limits {
+	switch j.Kind {
+	case "window":
+		return redisgate.Limits{redisgate.Window(j.N, j.Span, &redisgate.WindowOptions{Guard: j.Guard})}
+	case "rate":
+		return redisgate.Limits{redisgate.Rate(pace.Per(j.N, j.Span), &redisgate.RateOptions{Burst: j.Burst, Slack: j.Guard})}
+	case "adaptive":
+		return redisgate.Limits{redisgate.Adaptive(pace.Per(j.N, j.Span), &redisgate.AdaptiveOptions{Burst: j.Burst, Slack: j.Guard})}
+	case "concurrency":
+		return redisgate.Limits{redisgate.Concurrency(j.N, &redisgate.ConcurrencyOptions{TTL: time.Second})}
+	}
+	return redisgate.Limits{redisgate.Strict(j.N, j.Span, &redisgate.StrictOptions{Burst: j.Burst, Guard: j.Guard})}
+}
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv("REDISGATE_WORKER"); text != "" {
+		var j job
+		if err := json.Unmarshal([]byte(text), &j); err != nil {
+			panic(err)
+		}
+		work(j)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// trips counts round trips.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if name := cmd.Name(); name == "evalsha" || name == "eval" {
+			c.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// work is the main function of a worker. It says "r" when it is ready, "g" and the instant for
+// each entry, "l" when it leaves one, "h" when it has held, and "t" and its round trips in the end.
+func work(j job) {
+	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: j.Addrs, ContextTimeoutEnabled: true})
+	var count trips
+	switch c := client.(type) {
+	case *redis.Client:
+		c.AddHook(&count)
+	case *redis.ClusterClient:
+		c.AddHook(&count)
+	}
+	client.Ping(context.Background())
+	g := redisgate.New(client, j.Key, j.limits(), &redisgate.Options{Horizon: j.Horizon})
+	var mu sync.Mutex
+	say := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		os.Stdout.WriteString(what + "\n")
+	}
+	say("r")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	ctx, cancel := context.WithTimeout(context.Background(), j.For)
+	defer cancel()
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0) // nobody listens any more
+	}()
+	var all sync.WaitGroup
+	for range j.Callers {
+		all.Go(func() {
+			for {
+				_, p, err := g.EnterContext(ctx, 1)
+				if err != nil {
+					return
+				}
+				say("g " + strconv.FormatInt(time.Now().UnixNano(), 10))
+				if j.Work > 0 {
+					time.Sleep(j.Work)
+					say("l " + strconv.FormatInt(time.Now().UnixNano(), 10))
+				}
+				p.Leave(nil)
+			}
+		})
+	}
+	if j.HoldAt > 0 {
+		time.Sleep(j.HoldAt)
+		before := time.Now().UnixNano()
+		g.Hold(time.Second)
+		say(fmt.Sprintf("h %d %d", before, time.Now().UnixNano()))
+	}
+	all.Wait()
+	say(fmt.Sprintf("t %d", count.n.Load()))
+	end, cancel2 := context.WithTimeout(context.Background(), time.Second)
+	defer cancel2()
+	g.Close(end)
+}
+
+// worker is a process.
+type worker struct {
+	cmd    *exec.Cmd
+	in     io.Closer
+	begin  io.Writer
+	done   chan struct{} // closed when all it has said is in
+	grants []int64       // instants; read after done
+	leaves []int64
+	holds  [][2]int64
+	trips  int
+}
+
+// crew starts n workers and returns when all are ready.
+func crew(t testing.TB, n int, j job) []*worker {
+	t.Helper()
+	var ws []*worker
+	for range n {
+		ws = append(ws, hire(t, j))
+	}
+	return ws
+}
+
+func hire(t testing.TB, j job) *worker {
+	t.Helper()
+	text, _ := json.Marshal(j)
+	w := &worker{cmd: exec.Command(os.Args[0]), done: make(chan struct{})}
+	w.cmd.Env = append(os.Environ(), "REDISGATE_WORKER="+string(text))
+	w.cmd.Stderr = os.Stderr
+	in, _ := w.cmd.StdinPipe()
+	out, _ := w.cmd.StdoutPipe()
+	w.in, w.begin = in, in
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.cmd.Process.Signal(syscall.SIGCONT)
+		w.cmd.Process.Kill()
+		w.cmd.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatal("a worker did not start")
+	}
+	go func() {
+		defer close(w.done)
+		for lines.Scan() {
+			f := strings.Fields(lines.Text())
+			if len(f) < 2 {
+				continue
+			}
+			v, _ := strconv.ParseInt(f[1], 10, 64)
+			switch f[0] {
+			case "g":
+				w.grants = append(w.grants, v)
+			case "l":
+				w.leaves = append(w.leaves, v)
+			case "h":
+				end, _ := strconv.ParseInt(f[2], 10, 64)
+				w.holds = append(w.holds, [2]int64{v, end})
+			case "t":
+				w.trips = int(v)
+			}
+		}
+	}()
+	return w
+}
+
+func begin(ws []*worker) {
+	for _, w := range ws {
+		io.WriteString(w.begin, "\n")
+	}
+}
+
+// merged waits for all and returns the instants of all grants, in order.
+func merged(ws []*worker) (all []int64) {
+	for _, w := range ws {
+		<-w.done
+		all = append(all, w.grants...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// densest returns the most grants in any span that is half open, and where it begins.
+func densest(all []int64, span time.Duration) (most int, from int64) {
+	first := 0
+	for i, at := range all {
+		for all[first] <= at-int64(span) {
+			first++
+		}
+		if n := i - first + 1; n > most {
+			most, from = n, all[first]
+		}
+	}
+	return most, from
+}
+
+// report prints what a crew did, and returns the most in any span and the achieved rate.
+func report(t testing.TB, ws []*worker, span time.Duration) (most int, perSpan float64) {
+	t.Helper()
+	all := merged(ws)
+	if len(all) < 2 {
+		t.Fatalf("only %d entries", len(all))
+	}
+	most, from := densest(all, span)
+	took := all[len(all)-1] - all[0]
+	perSpan = float64(len(all)-1) / float64(took) * float64(span)
+	var shares []int
+	trips := 0
+	gap := int64(0)
+	for i := range all[1:] {
+		gap = max(gap, all[i+1]-all[i])
+	}
+	for _, w := range ws {
+		shares = append(shares, len(w.grants))
+		trips += w.trips
+	}
+	t.Logf("%d entries in %v, %.1f per %v, at most %d in any (from %v on), shares %v, longest gap %v, %.3f round trips a grant",
+		len(all), time.Duration(took).Round(time.Millisecond), perSpan, span, most, time.Duration(from-all[0]).Round(time.Millisecond),
+		shares, time.Duration(gap).Round(time.Millisecond), float64(trips)/float64(len(all)))
+	return most, perSpan
+}
+
+// even fails where the workers' shares differ by more than a tenth.
+func even(t testing.TB, ws []*worker) {
+	t.Helper()
+	sum := 0
+	for _, w := range ws {
+		sum += len(w.grants)
+	}
+	for i, w := range ws {
+		if d := float64(len(w.grants)*len(ws))/float64(sum) - 1; d > 0.1 || d < -0.1 {
+			t.Errorf("worker %d of %d has had %d of %d entries, %+.0f %% of an even share", i+1, len(ws), len(w.grants), sum, 100*d)
+		}
+	}
+}
+
+func dialable(addr string) bool {
+	c, err := net.Dial("tcp", addr)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
+var _ gate.Gate = (*redisgate.Gate)(nil)
