@@ -59,11 +59,12 @@ type link struct {
 	poke  bool  // there is something to be heard
 	muted int   // nobody is let in while what concerns everyone is being said
 
-	sent  int64 // the call under way; 0: none
-	retry int64 // no call before, after a failure
-	fails int   // in a row
-	away  error // what has kept Redis away
-	rtt   int64 // of calls, smoothed
+	sent   int64 // the call under way; 0: none
+	retry  int64 // no call before, after a failure
+	fails  int   // in a row
+	failed error // why the last of them did
+	away   error // what has kept Redis away
+	rtt    int64 // of calls, smoothed
 }
 
 // request is one call.
@@ -309,7 +310,7 @@ func (once) NoRetry() bool { return true }
 func (g *Gate) call(r *request) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
-	head := []any{"evalsha", script.Hash(), len(g.keys), g.keys[0], g.keys[1], g.keys[2], g.keys[3]}
+	head := []any{"evalsha", script, len(g.keys), g.keys[0], g.keys[1], g.keys[2], g.keys[3]}
 	cmd := redis.NewCmd(ctx, append(head, r.args...)...)
 	err := g.client.Process(ctx, once{cmd})
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
@@ -323,7 +324,10 @@ func (g *Gate) call(r *request) ([]int64, error) {
 	return cmd.Int64Slice()
 }
 
-var script = redis.NewScript(text)
+var script = hashed(text)
+
+// hashed returns the name by which a server knows a script.
+func hashed(text string) string { return redis.NewScript(text).Hash() }
 
 // hear takes in the answer.
 func (g *Gate) hear(r *request, a []int64, now int64) error {
@@ -457,7 +461,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 	if tooLate > 0 && g.queue.count > 0 {
 		return fmt.Errorf("redisgate: the round trip took %v, where the limit allows for %v", time.Duration(rtt), g.late)
 	}
-	k.fails, k.retry, k.away = 0, 0, nil
+	k.fails, k.retry, k.failed, k.away = 0, 0, nil, nil
 	return nil
 }
 
@@ -474,6 +478,7 @@ func (g *Gate) unsaid(r *request) {
 // fail notes that a call was in vain.
 func (g *Gate) fail(r *request, err error, now int64) {
 	k := &g.link
+	k.failed = err
 	if k.fails++; k.fails > 1 {
 		k.retry = later(now, min(firstWait<<min(k.fails-2, 10), lastWait))
 	}
@@ -494,6 +499,20 @@ func (g *Gate) gone(err error) {
 		g.queue.remove(w)
 		w.ready <- struct{}{}
 	}
+}
+
+// missing returns what keeps Redis away, or seems to.
+func (g *Gate) missing(now int64) error {
+	k := &g.link
+	switch {
+	case k.away != nil:
+		return k.away
+	case k.failed != nil:
+		return k.failed
+	case k.sent != 0 && now-k.sent > int64(g.timeout/4):
+		return fmt.Errorf("no answer within %v", time.Duration(now-k.sent).Round(time.Millisecond))
+	}
+	return nil
 }
 
 // drop takes a try out that is not asked for yet.

@@ -220,8 +220,8 @@ func (g *Gate) quit(w *waiter, ctx context.Context) error {
 	g.look(instant())
 	g.stats.Abandoned++
 	err := context.Cause(ctx)
-	if g.link.away != nil {
-		err = &AwayError{Cause: err, Err: g.link.away}
+	if why := g.missing(instant()); why != nil {
+		err = &AwayError{Cause: err, Err: why}
 	}
 	return err
 }

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +41,7 @@ type job struct {
 	For     time.Duration
 	HoldAt  time.Duration // when to call Hold, of a second; 0: never
 	Horizon time.Duration
+	Skewed  bool // the server's clock is wrong by what is in the key "skew"
 }
 
 func (j job) limits() redisgate.Limits {
@@ -64,6 +67,11 @@ func TestMain(m *testing.M) {
 		work(j)
 		os.Exit(0)
 	}
+	// Most of the time is spent waiting.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		flag.Set("test.parallel", "5")
+	}
 	os.Exit(m.Run())
 }
 
@@ -86,6 +94,9 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // work is the main function of a worker. It says "r" when it is ready, "g" and the instant for
 // each entry, "l" when it leaves one, "h" when it has held, and "t" and its round trips in the end.
 func work(j job) {
+	if j.Skewed {
+		redisgate.Skew()
+	}
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: j.Addrs, ContextTimeoutEnabled: true})
 	var count trips
 	switch c := client.(type) {

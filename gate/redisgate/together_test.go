@@ -1,0 +1,385 @@
+package redisgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/gate/redisgate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// A hold that one process calls while others wait, with slots in their hands, holds all of them;
+// and after it nobody bursts.
+func TestHoldReachesEveryone(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	for _, n := range []int{100, 2000} {
+		j := job{Addrs: []string{s.addr()}, Key: key(), Kind: "strict", N: n, Span: time.Second, Callers: 20, For: 3500 * ms}
+		ws := crew(t, 2, j)
+		j.HoldAt = time.Second
+		ws = append(ws, hire(t, j))
+		begin(ws)
+		most, _ := report(t, ws, time.Second)
+		all := merged(ws)
+		called, held := ws[2].holds[0][0], ws[2].holds[0][1]
+		leaked := 0
+		for _, at := range all {
+			if at > held && at < called+int64(time.Second) {
+				leaked++
+				t.Logf("one let in %v after Hold had returned", time.Duration(at-held))
+			}
+		}
+		t.Logf("Hold took %v", time.Duration(held-called))
+		if leaked > 0 {
+			t.Errorf("%d entries were let in during a hold", leaked)
+		}
+		if most > n {
+			t.Errorf("%d in one second, where %d is the limit", most, n)
+		}
+		i, _ := slices.BinarySearch(all, called+int64(time.Second))
+		if len(all)-i < n/2 {
+			t.Errorf("%d entries in the second after the hold, want about %d", len(all)-i, n)
+		}
+	}
+}
+
+// member makes a gate on the server with a client of its own, as another process would.
+func member(t testing.TB, s *server, key string, limits redisgate.Limits, o *redisgate.Options) *redisgate.Gate {
+	t.Helper()
+	g := redisgate.New(s.client(), key, limits, o)
+	t.Cleanup(func() { closed(t, g) })
+	return g
+}
+
+func closed(t testing.TB, g *redisgate.Gate) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := g.Close(ctx); err != nil {
+		t.Errorf("closing: %v", err)
+	}
+}
+
+// within waits for ok.
+func within(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(d); !ok(); time.Sleep(ms) {
+		if time.Now().After(limit) {
+			t.Fatalf("not within %v: %s", d, what)
+		}
+	}
+}
+
+func enter(t testing.TB, g gate.Gate, cost int) gate.Pass {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	p, err := g.Enter(ctx, cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// The founding rule, over two members: a throttle that one has seen slows both, once a
+// generation; successes bring the pace back; a Retry-After holds both; and three generations
+// throttled in a row are the end for both.
+func TestAdaptsTogether(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	limits := redisgate.Limits{redisgate.Adaptive(pace.Per(1, 20*ms), &redisgate.AdaptiveOptions{GiveUp: 3})}
+	name := key()
+	a, b := member(t, s, name, limits, nil), member(t, s, name, limits, nil)
+	throttled := gate.Throttled(0, errors.New("429"))
+
+	p, q := enter(t, a, 1), enter(t, b, 1)
+	p.Leave(throttled)
+	q.Leave(throttled) // of the same generation
+	if got := a.Interval(); got != 40*ms {
+		t.Errorf("the interval is %v after one generation was throttled, want 40ms", got)
+	}
+	r := enter(t, b, 1)
+	if got := b.Interval(); got != 40*ms {
+		t.Errorf("the interval is %v where it was not throttled, want 40ms", got)
+	}
+	r.Leave(nil)
+	within(t, time.Second, "a success of the generation shortens the interval", func() bool { return b.Interval() == 36*ms })
+
+	began := time.Now()
+	enter(t, a, 1).Leave(gate.Throttled(300*ms, nil))
+	enter(t, b, 1)
+	if took := time.Since(began); took < 300*ms {
+		t.Errorf("entered %v after a Retry-After of 300ms that another member was told", took)
+	}
+	for range 2 {
+		enter(t, a, 1).Leave(throttled)
+	}
+	if _, err := a.Enter(context.Background(), 1); err != gate.ErrGaveUp {
+		t.Errorf("after three generations throttled Enter returned %v, want ErrGaveUp", err)
+	}
+	within(t, time.Second, "the other has given up, too", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := b.Enter(ctx, 1)
+		return err == gate.ErrGaveUp
+	})
+	a.Reset()
+	enter(t, a, 1).Leave(nil)
+}
+
+// Units are shared evenly, come back when their process has been killed, and never exceed the
+// limit, not even while the server is killed and restarted empty.
+func TestUnitsTogether(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"nothing", "worker killed", "server killed and restarted empty"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t).settled(2 * time.Second)
+			ws := crew(t, 3, job{Addrs: []string{s.addr()}, Key: key(), Kind: "concurrency", N: 9, Callers: 6, Work: 20 * ms, For: 5 * time.Second})
+			begin(ws)
+			time.Sleep(time.Second)
+			switch what {
+			case "worker killed":
+				ws[0].cmd.Process.Kill()
+			case "server killed and restarted empty":
+				s.kill()
+				s.start()
+			}
+			merged(ws)
+			type change struct {
+				at int64
+				by int
+			}
+			var all []change
+			for i, w := range ws {
+				for _, at := range w.grants {
+					all = append(all, change{at, 1})
+				}
+				for _, at := range w.leaves {
+					all = append(all, change{at, -1})
+				}
+				if n := len(w.grants) - len(w.leaves); i > 0 && n != 0 {
+					t.Errorf("worker %d has entered %d times more than left", i+1, n)
+				}
+			}
+			slices.SortFunc(all, func(x, y change) int { return int(x.at-y.at)*4 + x.by - y.by })
+			in, most, late := 0, 0, 0
+			for _, c := range all {
+				in += c.by
+				most = max(most, in)
+				if c.at > all[len(all)-1].at-int64(time.Second) && c.by > 0 {
+					late++
+				}
+			}
+			var shares []int
+			trips := 0
+			for _, w := range ws {
+				shares = append(shares, len(w.grants))
+				trips += w.trips
+			}
+			t.Logf("%d entries, at most %d at once, shares %v, %d in the last second, %d round trips", len(all)/2, most, shares, late, trips)
+			if most > 9 && what != "worker killed" || most > 9+in {
+				t.Errorf("%d units in use at once, where 9 is the limit", most)
+			}
+			if late < 300 {
+				t.Errorf("%d entries in the last second, want about 450", late)
+			}
+			if what == "nothing" {
+				even(t, ws)
+			}
+		})
+	}
+}
+
+// Whoever holds units and is cut off from Redis is told before others may get them.
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	p := newProxy(t, s.addr())
+	limits := redisgate.Limits{redisgate.Concurrency(1, &redisgate.ConcurrencyOptions{TTL: 500 * ms})}
+	name := key()
+	far := redis.NewClient(&redis.Options{Addr: p.addr(), ContextTimeoutEnabled: true})
+	defer far.Close()
+	a := redisgate.New(far, name, limits, &redisgate.Options{Timeout: 100 * ms})
+	defer a.Close(context.Background())
+	b := member(t, s, name, limits, nil)
+
+	work, pass, err := a.EnterContext(context.Background(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(700 * ms)
+	if work.Err() != nil {
+		t.Fatalf("the lease was not renewed: %v", context.Cause(work))
+	}
+	p.set(func() { p.drop = true })
+	other := make(chan time.Time, 1)
+	go func() {
+		enter(t, b, 1)
+		other <- time.Now()
+	}()
+	select {
+	case <-work.Done():
+	case <-other:
+		t.Fatal("another was let in before the context of the first had ended")
+	}
+	lost := time.Now()
+	if cause := context.Cause(work); cause != redisgate.ErrLeaseLost {
+		t.Errorf("the context has ended with %v, want ErrLeaseLost", cause)
+	}
+	if at := <-other; at.Before(lost) || at.Sub(lost) > 2*time.Second {
+		t.Errorf("another was let in %v after the lease was lost", at.Sub(lost))
+	}
+	pass.Leave(nil)
+	if n := a.Stats().InUse; n != 0 {
+		t.Errorf("%d units in use after the lease was lost and the pass left", n)
+	}
+}
+
+// While Redis is away, entries wait until their deadline, or go elsewhere if that was asked for.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	limits := redisgate.Limits{redisgate.Strict(100, time.Second, nil)}
+	waits := member(t, s, key(), limits, nil)
+	opens := member(t, s, key(), limits, &redisgate.Options{Fallback: gate.All()})
+	enter(t, waits, 1)
+	s.kill()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 300*ms)
+	defer cancel()
+	_, err := waits.Enter(ctx, 1)
+	var away *redisgate.AwayError
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &away) {
+		t.Errorf("Enter returned %v, want an *AwayError that matches context.DeadlineExceeded", err)
+	}
+	for range 100 {
+		enter(t, opens, 1).Leave(nil)
+	}
+	if _, ok := opens.TryEnter(1); !ok {
+		t.Error("TryEnter was refused with an open fallback")
+	}
+	in := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_, err := waits.Enter(ctx, 1)
+		in <- err
+	}()
+	time.Sleep(100 * ms)
+	s.start()
+	if err := <-in; err != nil {
+		t.Errorf("who waited for Redis to come back got %v", err)
+	}
+	within(t, 5*time.Second, "the gate asks Redis again", func() bool {
+		before := s.evals(t)
+		enter(t, opens, 1)
+		return s.evals(t) > before
+	})
+}
+
+// evals returns how often scripts were called.
+func (s *server) evals(t testing.TB) (n int) {
+	t.Helper()
+	info, err := s.client().Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range []string{"cmdstat_evalsha:calls=", "cmdstat_eval:calls="} {
+		for i := range info {
+			if len(info[i:]) > len(cmd) && info[i:i+len(cmd)] == cmd {
+				var m int
+				fmt.Sscanf(info[i+len(cmd):], "%d", &m)
+				n += m
+			}
+		}
+	}
+	return n
+}
+
+// An entry that nobody is before costs one round trip, one that is refused writes nothing, and
+// nothing is left behind of a thousand keys.
+func TestTraffic(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	client := s.client()
+	ctx := context.Background()
+	one := redisgate.New(client, key(), redisgate.Limits{redisgate.Rate(pace.PerSecond(1), &redisgate.RateOptions{Burst: 50})}, nil)
+	defer closed(t, one)
+	before := s.evals(t)
+	for range 50 {
+		enter(t, one, 1)
+	}
+	if n := s.evals(t) - before; n > 51 { // one of them EVALSHA and EVAL
+		t.Errorf("50 entries one after the other took %d round trips", n)
+	}
+	offset := func() string { return client.ConfigGet(ctx, "maxmemory").String() + client.Do(ctx, "dbsize").String() }
+	was := offset()
+	for range 20 {
+		if _, ok := one.TryEnter(1); ok {
+			t.Error("a bucket that is empty let somebody in")
+		}
+	}
+	if offset() != was {
+		t.Error("a refusal has written something")
+	}
+
+	keyed := gate.NewKeyed(func(k int) gate.Gate {
+		return redisgate.New(client, fmt.Sprintf("host%d", k), redisgate.Limits{
+			redisgate.Window(5, 50*ms, nil), redisgate.Concurrency(3, &redisgate.ConcurrencyOptions{TTL: 100 * ms}),
+		}, &redisgate.Options{Horizon: 50 * ms})
+	}, nil)
+	for k := range 1000 {
+		p, err := keyed.Enter(ctx, k, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Leave(nil)
+	}
+	within(t, 30*time.Second, "all keys are gone", func() bool { return client.DBSize(ctx).Val() <= 2 })
+	if n := client.PubSubChannels(ctx, "*host*").Val(); len(n) > 0 {
+		within(t, 10*time.Second, "nobody listens any more", func() bool {
+			return len(client.PubSubChannels(ctx, "*host*").Val()) == 0
+		})
+	}
+}
+
+// The commands that the README names are all that a gate needs to be allowed.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	ctx := context.Background()
+	if err := s.client().Do(ctx, append([]any{"acl", "setuser", "gates"}, acl...)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: s.addr(), Username: "gates", Password: "secret"})
+	defer client.Close()
+	g := redisgate.New(client, "allowed", redisgate.Limits{
+		redisgate.Window(2, 50*ms, nil), redisgate.Strict(10, 100*ms, nil), redisgate.Concurrency(2, nil), redisgate.Adaptive(pace.PerSecond(1000), nil),
+	}, nil)
+	defer closed(t, g)
+	for i := range 10 {
+		p := enter(t, g, 1)
+		p.Settle(2 * (i % 2))
+		p.Leave(nil)
+	}
+	g.Hold(ms)
+	enter(t, g, 1).Leave(gate.Throttled(0, nil))
+	if g.Interval() != 2*ms {
+		t.Errorf("a throttle was not heard: the interval is %v", g.Interval())
+	}
+}
+
+// acl is what the README says.
+var acl = []any{
+	"on", ">secret", "~{*}:*", "&{*}:gate",
+	"+evalsha", "+eval", "+time", "+info", "+hgetall", "+hset", "+hdel", "+del", "+zadd", "+zrem",
+	"+zrangebyscore", "+zremrangebyscore", "+pexpire", "+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+client",
+}
