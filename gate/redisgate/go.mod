@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/escapement-go/escapement v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -169,8 +169,10 @@ local function empty(l, instant, tokens)
   move(l, tokens)
 end
 
+-- Until quiet, slots may still be used that are forgotten here.
 if grace > 0 then
   last = now + grace
+  set('quiet', last)
   for _, l in ipairs(limits) do
     if l.tat then empty(l, last, l.burst) end
   end
@@ -186,15 +188,16 @@ if knows ~= 0 and knows ~= epoch then
   end
 end
 
--- replan makes void all slots that are still to come.
+-- replan makes void all slots that are still to come, but for those that are forgotten.
 local function replan()
+  local from = max(now, get('quiet'))
   for _, l in ipairs(limits) do
-    if l.tat and last > now then
+    if l.tat and last > from then
       local debt = max(0, l.tat - last - floor(l.burst * l.span / l.n))
-      l.tat, l.part = now + debt, 0
+      l.tat, l.part = from + debt, 0
       move(l, l.burst)
     elseif l.kind == 'w' then
-      while #l.cells > 0 and l.cells[#l.cells] * l.cell > now do
+      while #l.cells > 0 and l.cells[#l.cells] * l.cell > from do
         local cell = table.remove(l.cells)
         l.total = l.total - l.counts[cell]
         l.counts[cell] = 0
@@ -202,7 +205,7 @@ local function replan()
       end
     end
   end
-  last = min(last, now)
+  last = min(last, from)
   gen = gen + 1
   publish.g = true
 end

@@ -1,0 +1,344 @@
+package redisgate_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"sort"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/escapement-go/escapement/gate/redisgate"
+)
+
+// stage is the script on a server whose clock the test moves.
+type stage struct {
+	c    *redis.Client
+	hash string
+	keys []string
+}
+
+func newStage(t testing.TB) *stage {
+	s := newServer(t)
+	c := s.client()
+	hash, err := c.ScriptLoad(context.Background(), redisgate.Script()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stage{c, hash, nil}
+}
+
+// fresh begins with keys that nobody has used.
+func (s *stage) fresh() {
+	k := key()
+	s.keys = nil
+	for _, name := range []string{"gate", "slots", "windows", "members", "clock", "server"} {
+		s.keys = append(s.keys, "{"+k+"}:"+name)
+	}
+}
+
+func (s *stage) at(t testing.TB, now int64, run string, uptime int64) {
+	ctx := context.Background()
+	p := s.c.Pipeline()
+	p.Del(ctx, s.keys[4])
+	p.RPush(ctx, s.keys[4], now/1e6, now%1e6)
+	p.Set(ctx, s.keys[5], fmt.Sprintf("run_id:%s\r\nuptime_in_seconds:%d\r\n", run, uptime), 0)
+	if _, err := p.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stage) call(t testing.TB, args ...any) []int64 {
+	t.Helper()
+	a, err := s.c.EvalSha(context.Background(), s.hash, s.keys, args...).Int64Slice()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return a
+}
+
+// limitModel is one limit, exactly.
+type limitModel struct {
+	span, n, burst int64
+	tat            *big.Rat
+	cell           int64 // of a window; 0: it is a bucket
+	cells          map[int64]int64
+}
+
+func (l *limitModel) interval() *big.Rat { return big.NewRat(l.span, l.n) }
+
+// earliest returns the first whole microsecond, not before s, for an entry of that cost.
+func (l *limitModel) earliest(s, cost int64) int64 {
+	if l.cell == 0 {
+		x := new(big.Rat).Mul(l.interval(), big.NewRat(cost-l.burst, 1))
+		x.Add(x, l.tat)
+		up := new(big.Int).Neg(new(big.Int).Div(new(big.Int).Neg(x.Num()), x.Denom()))
+		return max(s, up.Int64())
+	}
+	var ends []int64
+	for c := range l.cells {
+		ends = append(ends, (c+1)*l.cell+l.span)
+	}
+	sort.Slice(ends, func(i, j int) bool { return ends[i] < ends[j] })
+	for i := -1; ; i++ {
+		if i >= 0 {
+			s = max(s, ends[i])
+		}
+		sum := cost
+		for c, n := range l.cells {
+			if (c+1)*l.cell+l.span > s {
+				sum += n
+			}
+		}
+		if sum <= l.n {
+			return s
+		}
+	}
+}
+
+func (l *limitModel) take(s, cost int64) {
+	if l.cell > 0 {
+		l.cells[s/l.cell] += cost
+		return
+	}
+	if at := big.NewRat(s, 1); l.tat.Cmp(at) < 0 {
+		l.tat.Set(at)
+	}
+	l.tat.Add(l.tat, new(big.Rat).Mul(l.interval(), big.NewRat(cost, 1)))
+}
+
+// gateModel is the part of the contract that is arithmetic: slots, holds and debts.
+type gateModel struct {
+	limits     []*limitModel
+	last, hold int64
+}
+
+func (g *gateModel) earliest(now, cost int64) int64 {
+	s := max(now, g.last, g.hold)
+	for _, l := range g.limits {
+		s = l.earliest(s, cost)
+	}
+	for again := s; ; s = again { // one may have moved it to where another is full
+		for _, l := range g.limits {
+			again = l.earliest(again, cost)
+		}
+		if again == s {
+			return s
+		}
+	}
+}
+
+func (g *gateModel) take(s, cost int64) {
+	for _, l := range g.limits {
+		l.take(s, cost)
+	}
+	g.last = s
+}
+
+// The script gives the slots that exact arithmetic gives, to the microsecond.
+func TestScriptAgainstModel(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s.fresh()
+		m := &gateModel{}
+		var specs []any
+		capacity := int64(1 << 30)
+		for range rapid.IntRange(1, 3).Draw(t, "limits") {
+			l := &limitModel{tat: new(big.Rat)}
+			if rapid.Bool().Draw(t, "window") {
+				l.span = rapid.Int64Range(1, 5_000_000).Draw(t, "span")
+				l.n = rapid.Int64Range(1, 30).Draw(t, "n")
+				l.cell, l.cells = max(1, l.span/128), map[int64]int64{}
+				capacity = min(capacity, l.n)
+				specs = append(specs, "w", l.span, l.n, l.cell, 0, 0, 0, 0, 0, 0)
+			} else {
+				l.span = rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 5_000_000), rapid.Int64Range(1, 86_400_000_000)).Draw(t, "span")
+				l.n = rapid.SampledFrom([]int64{1, 2, 3, 7, 97, 1999, 1_000_003}).Draw(t, "n")
+				l.burst = rapid.Int64Range(1, 30).Draw(t, "burst")
+				capacity = min(capacity, l.burst)
+				specs = append(specs, "g", l.span, l.n, l.burst, 0, 0, 0, 0, 0, 0)
+			}
+			m.limits = append(m.limits, l)
+		}
+		head := func(ahead, epoch int64) []any {
+			return append([]any{"me", 60_000_000, 10_000, ahead, epoch, 0, 0, 0, 0, 0, len(m.limits)}, specs...)
+		}
+		now, epoch := int64(1_790_000_000_000_000), int64(0)
+		for range rapid.IntRange(1, 25).Draw(t, "calls") {
+			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 100_000), rapid.Int64Range(0, 20_000_000)).Draw(t, "after")
+			s.at(nop{}, now, "one", 1000)
+			cost := rapid.Int64Range(1, capacity).Draw(t, "cost")
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0: // a try
+				a := s.call(nop{}, append(head(0, epoch), "y", cost, 0, 0)...)
+				epoch = a[1]
+				at := m.earliest(now, cost)
+				if got, want := a[len(a)-1] == 0, at == now; got != want {
+					t.Fatalf("at %d: a try for %d: %v, want %v", now, cost, got, want)
+				}
+				if at == now {
+					m.take(now, cost)
+				}
+			case 1: // a debt
+				if epoch == 0 {
+					continue
+				}
+				s.call(nop{}, append(head(0, epoch), "s", now, cost, 0)...)
+				for _, l := range m.limits {
+					if l.cell == 0 {
+						l.take(now, cost)
+					} else if _, ok := l.cells[now/l.cell]; ok && l.cells[now/l.cell] > 0 {
+						l.cells[now/l.cell] += cost
+					}
+				}
+			default:
+				count := rapid.Int64Range(1, 8).Draw(t, "count")
+				ahead := rapid.SampledFrom([]int64{0, 20_000, 1_000_000, 60_000_000}).Draw(t, "ahead")
+				most := rapid.SampledFrom([]int64{0, 0, 0, 50_000}).Draw(t, "most")
+				a := s.call(nop{}, append(head(ahead, epoch), "d", cost, count, most)...)
+				epoch = a[1]
+				got := a[12+2*len(m.limits):]
+				wait := int64(-1)
+				for i := range count {
+					at := m.earliest(now, cost)
+					switch {
+					case most > 0 && at-now > most:
+						if i >= int64(len(got)) || got[i] != -1-(at-now) {
+							t.Fatalf("at %d: %d of %d: %v, want one that comes too late, in %d", now, i, count, got, at-now)
+						}
+						continue
+					case at > now+ahead:
+						wait = at - now - ahead
+						if int64(len(got)) != i || a[6] != wait || a[7] != at-now {
+							t.Fatalf("at %d: %d slots %v, wait %d, due %d, want %d slots, wait %d, due %d", now, len(got), got, a[6], a[7], i, wait, at-now)
+						}
+					case i >= int64(len(got)) || got[i] != at-now:
+						t.Fatalf("at %d: slot %d of %d in %v, want %d", now, i, count, got, at-now)
+					}
+					if wait >= 0 {
+						break
+					}
+					m.take(at, cost)
+				}
+			}
+		}
+	})
+}
+
+// given is a slot that was used, or may be.
+type given struct{ at, cost, epoch int64 }
+
+// Whatever is held, settled, given back and asked for, by whomever, and whatever the server
+// forgets: the slots that were handed out and not given back keep within the limits.
+func TestScriptNeverOver(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s.fresh()
+		n := rapid.Int64Range(1, 20).Draw(t, "n")
+		burst := rapid.Int64Range(1, 10).Draw(t, "burst")
+		const span, late = 1_000_000, 0
+		type client struct {
+			epoch, gen, newest, alive int64
+			at                        int64 // of the last answer
+			debt                      [2]int64
+			slots                     []given
+		}
+		const horizon = 500_000
+		clients := make([]client, 3)
+		var used []given
+		now, run, offset := int64(1_790_000_000_000_000), 0, int64(0)
+		born := now - 1e9
+		for range rapid.IntRange(1, 40).Draw(t, "calls") {
+			now += rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 300_000)).Draw(t, "after")
+			i := rapid.IntRange(0, len(clients)-1).Draw(t, "client")
+			// All use what has become due; nobody uses what another life of the plan made void.
+			for j := range clients {
+				c := &clients[j]
+				for len(c.slots) > 0 && c.slots[0].at <= now {
+					used = append(used, c.slots[0])
+					c.slots = c.slots[1:]
+				}
+			}
+			c := &clients[i]
+			op := []any{"d", rapid.Int64Range(1, min(n, burst)).Draw(t, "cost"), rapid.Int64Range(1, 5).Draw(t, "count"), 0}
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				op = []any{"h", rapid.Int64Range(1, 400_000).Draw(t, "hold"), 0, 0}
+			case 1:
+				if k := len(c.slots); k > 0 && c.slots[k-1].epoch == c.epoch {
+					back := c.slots[k-1]
+					c.slots = c.slots[:k-1]
+					op = []any{"r", back.at + offset, back.cost, 0}
+				}
+			case 2: // the server is another
+				run++
+				born = now
+				if rapid.Bool().Draw(t, "empty") {
+					s.c.Del(context.Background(), s.keys[:4]...)
+				}
+				if rapid.Bool().Draw(t, "clock") {
+					offset = rapid.Int64Range(-300_000_000, 300_000_000).Draw(t, "offset")
+				}
+				// Everybody hears of it by asking, as after a break of the subscription.
+			}
+			s.at(nop{}, now+offset, fmt.Sprint("run", run), (now-born)/1e6)
+			state := 0
+			if now < c.alive {
+				state = 1
+			}
+			pass := now - c.at
+			a := s.call(nop{}, append([]any{fmt.Sprint("c", i), horizon, late, horizon, c.epoch, c.gen, state, 0, c.newest - now, 0, 2,
+				"g", span, n, burst, max(0, c.debt[0]-pass), 1, 0, 0, 0, 0,
+				"w", span, n + burst, span / 128, c.debt[1], 0, 0, 0, 0, 0}, op...)...)
+			if a[1] != c.epoch || a[2] != c.gen {
+				if a[1] == c.epoch {
+					c.slots = nil
+				}
+				for j := range clients { // published
+					if clients[j].epoch == a[1] && clients[j].gen < a[2] {
+						clients[j].slots, clients[j].gen = nil, a[2]
+					}
+				}
+			}
+			c.epoch, c.gen, c.at = a[1], a[2], now
+			c.newest, c.alive = now+a[4], now+a[5]
+			c.debt = [2]int64{a[12], a[14]}
+			for _, d := range a[16:] {
+				if d >= 0 {
+					c.slots = append(c.slots, given{now + d, op[1].(int64), a[1]})
+				}
+			}
+			sort.Slice(c.slots, func(x, y int) bool { return c.slots[x].at < c.slots[y].at })
+		}
+		for _, c := range clients {
+			used = append(used, c.slots...)
+		}
+		sort.Slice(used, func(x, y int) bool { return used[x].at < used[y].at })
+		for x := range used {
+			sum := int64(0)
+			for _, u := range used[x:] {
+				sum += u.cost
+				w := u.at - used[x].at
+				if w < span && sum > n+burst {
+					t.Fatalf("%d tokens within %d µs, where %d may go: %v", sum, w, n+burst, used)
+				}
+				if most := burst + w*n/span + 1; sum > most {
+					t.Fatalf("%d tokens within %d µs, where %d may go: %v", sum, w, most, used)
+				}
+			}
+		}
+	})
+}
+
+// nop stands in for a test where rapid's is no testing.TB.
+type nop struct{ testing.TB }
+
+func (nop) Helper() {}
+func (nop) Fatal(args ...any) {
+	panic(fmt.Sprint(args...))
+}
+func (nop) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
