@@ -492,7 +492,6 @@ if units then
   if held < mine[2] and wanted then publish.c = true end
   if unmet > 0 and mine[3] == 0 and others > 0 then publish.c = true end
 end
-local count = 0
 local fields = {}
 for name, value in pairs(written) do
   fields[#fields + 1] = name
@@ -538,7 +537,10 @@ if wrote or (units and held + unmet + mine[2] + mine[3] > 0) then
     for _, name in ipairs(members) do redis.call('HDEL', KEYS[4], name) end
   end
   local ttl = num(floor((ends - now) / 1000) + 1000 + floor(horizon / 1000))
-  for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ttl) end
+  redis.call('PEXPIRE', KEYS[1], ttl)
+  if changed then redis.call('PEXPIRE', KEYS[2], ttl) end
+  if windows then redis.call('PEXPIRE', KEYS[3], ttl) end
+  if units then redis.call('PEXPIRE', KEYS[4], ttl) end
 end
 if publish.g then redis.call('PUBLISH', KEYS[1], 'g ' .. num(epoch) .. ' ' .. num(gen)) end
 if publish.c then redis.call('PUBLISH', KEYS[1], 'c ' .. me) end

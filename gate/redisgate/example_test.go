@@ -1,0 +1,92 @@
+package redisgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/gate/redisgate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// nowhere is a client of a server that is not there: what these examples show needs none.
+func nowhere() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialTimeout: 50 * time.Millisecond, DialerRetries: 1, MaxRetries: -1})
+}
+
+// While Redis is away, the process goes on at a share of its own.
+func ExampleNew() {
+	share := gate.NewRate(pace.PerSecond(33), &gate.RateOptions{Burst: 3})
+	api := redisgate.New(nowhere(), "api", redisgate.Limits{
+		redisgate.Strict(100, time.Second, nil),
+		redisgate.Concurrency(20, nil),
+	}, &redisgate.Options{Fallback: share, Timeout: 100 * time.Millisecond})
+
+	err := api.Do(context.Background(), 1, func(ctx context.Context) error {
+		fmt.Println("called")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// called
+	// <nil>
+}
+
+func ExampleGate_Enter() {
+	api := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Strict(100, time.Second, nil)}, nil)
+	_, err := api.Enter(context.Background(), 2)
+	fmt.Println(err)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	_, err = api.Enter(ctx, 1)
+	var away *redisgate.AwayError
+	fmt.Println(errors.As(err, &away), errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// gate: cost must be at most the capacity of 1, got 2
+	// true true
+}
+
+// Work that must stop when its place may be given to others takes its context from the gate.
+func ExampleGate_EnterContext() {
+	slots := redisgate.New(nowhere(), "jobs", redisgate.Limits{redisgate.Concurrency(5, nil)},
+		&redisgate.Options{Fallback: gate.All(), Timeout: 100 * time.Millisecond})
+	work, pass, err := slots.EnterContext(context.Background(), 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(context.Cause(work)) // redisgate.ErrLeaseLost, if it is
+	pass.Leave(nil)
+	fmt.Println(work.Err())
+	// Output:
+	// <nil>
+	// context canceled
+}
+
+func ExampleGate_Stats() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Rate(pace.PerSecond(5), nil)}, nil)
+	g.Enter(context.Background(), 7)
+	fmt.Printf("%+v\n", g.Stats().Refused)
+	// Output: 1
+}
+
+func ExampleGate_Close() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Window(5, time.Second, nil)}, nil)
+	fmt.Println(g.Close(context.Background()))
+	_, err := g.Enter(context.Background(), 1)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// redisgate: the gate is closed
+}
+
+func ExampleAdaptive() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Adaptive(pace.PerSecond(50), &redisgate.AdaptiveOptions{GiveUp: 5})}, nil)
+	fmt.Println(g.Interval())
+	// Output: 20ms
+}
