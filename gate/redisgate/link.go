@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -54,10 +55,11 @@ type link struct {
 	jumped     bool // the server's clock has
 	slow       bool // an adaptive limit is slower than asked for, or was just throttled
 
-	ask   int64 // there are no slots to be had before
-	due   int64 // and none for the next in line before
-	poke  bool  // there is something to be heard
-	muted int   // nobody is let in while what concerns everyone is being said
+	ask   int64   // there are no slots to be had before
+	due   int64   // and none for the next in line before
+	had   float64 // how many there were lately; halved whenever they were waited for
+	poke  bool    // there is something to be heard
+	muted int     // nobody is let in while what concerns everyone is being said
 
 	sent   int64 // the call under way; 0: none
 	retry  int64 // no call before, after a failure
@@ -77,6 +79,8 @@ type request struct {
 	used  int
 	lease uint32
 	sent  int64
+
+	awaited bool // it was put off until now
 }
 
 // ring is what the alarm calls.
@@ -217,7 +221,7 @@ func (g *Gate) run() {
 // build makes the next call.
 func (g *Gate) build(now int64) *request {
 	k := &g.link
-	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, lease: g.units.lease, sent: now}
+	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, lease: g.units.lease, sent: now, awaited: k.ask != 0 && k.ask <= now}
 	g.ops, g.tries, k.poke = nil, nil, false
 	k.sent = now
 	ahead := g.horizon
@@ -365,13 +369,15 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 	k.newest = r.sent + max(a[4], -most)*1000
 	k.alive = r.sent + a[5]*1000
 	k.ask, k.due = 0, 0
+	if r.awaited {
+		k.had /= 2
+	}
+	k.had += float64(len(a) - n)
 	switch {
 	case a[6] >= 0:
 		k.ask, k.due = at(a[6]), at(a[7])
-		if len(a) > n {
-			// Who has got something lets the others ask first, or one might get it all.
-			k.ask = later(k.ask, min(yield+4*time.Duration(k.rtt), g.horizon/4))
-		}
+		// Who has had more lets the others ask first, or one might get it all.
+		k.ask = later(k.ask, min(time.Duration(float64(yield)*math.Log2(1+k.had)), g.horizon/4))
 	case len(a)-n < len(r.tries)+len(r.asked):
 		k.ask = never // there are no units until somebody says so
 	}

@@ -54,7 +54,6 @@ type queue struct {
 	first, last *waiter
 	count       int
 	ones        int // of cost 1
-	tokens      int // of all; saturates
 }
 
 // even reports whether all who wait are of one cost, as far as is cheap to tell.

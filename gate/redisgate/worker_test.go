@@ -1,3 +1,5 @@
+//go:build unix
+
 package redisgate_test
 
 import (
@@ -7,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -22,7 +23,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/gate/redisgate"
 	"github.com/escapement-go/escapement/pace"
 )
@@ -274,26 +274,17 @@ func report(t testing.TB, ws []*worker, span time.Duration) (most int, perSpan f
 	return most, perSpan
 }
 
-// even fails where the workers' shares differ by more than a tenth.
-func even(t testing.TB, ws []*worker) {
+// even fails where a worker's share is further than that from an even one. A batch of all who wait
+// in a process, more or less, is no offence at the end of a short run.
+func even(t testing.TB, ws []*worker, far float64) {
 	t.Helper()
 	sum := 0
 	for _, w := range ws {
 		sum += len(w.grants)
 	}
 	for i, w := range ws {
-		if d := float64(len(w.grants)*len(ws))/float64(sum) - 1; d > 0.1 || d < -0.1 {
+		if d := float64(len(w.grants)*len(ws))/float64(sum) - 1; d > far || d < -far {
 			t.Errorf("worker %d of %d has had %d of %d entries, %+.0f %% of an even share", i+1, len(ws), len(w.grants), sum, 100*d)
 		}
 	}
 }
-
-func dialable(addr string) bool {
-	c, err := net.Dial("tcp", addr)
-	if err == nil {
-		c.Close()
-	}
-	return err == nil
-}
-
-var _ gate.Gate = (*redisgate.Gate)(nil)
