@@ -344,3 +344,59 @@ func (nop) Fatal(args ...any) {
 	panic(fmt.Sprint(args...))
 }
 func (nop) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// What a process remembers counts where the server has forgotten it.
+func TestScriptRemembers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const sec = 1_000_000
+	now := int64(1_790_000_000_000_000)
+	for name, c := range map[string]struct {
+		hold, debt, count int64
+		want              int64 // of the first slot
+	}{
+		"nothing": {0, 0, 0, sec},
+		"a hold":  {7 * sec, 0, 0, 7 * sec},
+		"a debt":  {0, 9 * sec, 0, 9 * sec},
+		// The cell that the newest slot is in ends within a 128th of the span.
+		"a full window": {0, 0, 5, 20 * sec},
+	} {
+		s.fresh()
+		s.at(t, now, "one", 1000)
+		a := s.call(t, "me", sec/2, 0, sec/2, 77, 0, 1, c.hold, 0, 0, 2,
+			"g", sec/2, 1, 1, c.debt, 0, 0, 0, 0, 0,
+			"w", 20*sec, 5, 20*sec/128, c.count, 0, 0, 0, 0, 0,
+			"d", 1, 1, 0)
+		if len(a) != 16 || a[7] < c.want || a[7] > c.want+20*sec/64 {
+			t.Errorf("%s: the first slot is due in %d µs, want %d: %v", name, a[7], c.want, a)
+		}
+	}
+}
+
+// A slot of a plan that was changed is worth nothing when it is given back.
+func TestScriptTakesBackNothingVoid(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fresh()
+	now := int64(1_790_000_000_000_000)
+	s.at(t, now, "one", 1000)
+	call := func(who string, epoch, gen int64, op ...any) []int64 {
+		return s.call(t, append([]any{who, 10_000_000, 0, 10_000_000, epoch, gen, min(epoch, 1), 0, 0, 0, 1,
+			"g", 1_000_000, 1, 1, 0, 1, 0, 0, 0, 0}, op...)...)
+	}
+	a := call("a", 0, 0, "d", 1, 5, 0)
+	epoch := a[1]
+	// It was lost on the way that the plan has changed.
+	call("b", epoch, a[2], "h", 10, 0, 0)
+	call("a", epoch, a[2], "r", now+a[14+3], 1, 0)
+	var got []int64
+	for range 5 {
+		b := call("b", epoch, a[2]+1, "d", 1, 1, 0)
+		got = append(got, b[14:]...)
+	}
+	for i := 1; i < len(got); i++ {
+		if got[i]-got[i-1] < 1_000_000 {
+			t.Errorf("slots at %v, want a second between two", got)
+		}
+	}
+}

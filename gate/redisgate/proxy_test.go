@@ -3,7 +3,6 @@
 package redisgate_test
 
 import (
-	"io"
 	"net"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ type proxy struct {
 	mu     sync.Mutex
 	target string
 	delay  time.Duration // of each answer
+	slow   time.Duration // of each question
 	drop   bool          // answers are lost, and their connection with them
 	conns  map[net.Conn]bool
 	all    sync.WaitGroup
@@ -72,8 +72,21 @@ func (p *proxy) accept() {
 		p.conns[down], p.conns[up] = true, true
 		p.mu.Unlock()
 		p.all.Go(func() {
-			io.Copy(up, down)
-			up.Close()
+			defer up.Close()
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := down.Read(buf)
+				if err != nil {
+					return
+				}
+				p.mu.Lock()
+				slow := p.slow
+				p.mu.Unlock()
+				time.Sleep(slow)
+				if _, err := up.Write(buf[:n]); err != nil {
+					return
+				}
+			}
 		})
 		p.all.Go(func() {
 			defer down.Close()

@@ -385,3 +385,93 @@ var acl = []any{
 	"+evalsha", "+eval", "+time", "+info", "+hgetall", "+hset", "+hdel", "+del", "+zadd", "+zrem",
 	"+zrangebyscore", "+zremrangebyscore", "+pexpire", "+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+client",
 }
+
+// through returns a client that goes by the proxy.
+func through(t testing.TB, p *proxy) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: p.addr(), ContextTimeoutEnabled: true})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// A question that was long on its way is answered with a short delay, which must not be counted
+// from when it was asked.
+func TestNobodyIsEarly(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	p := newProxy(t, s.addr())
+	p.set(func() { p.slow = 60 * ms })
+	limit := func(slack time.Duration) redisgate.Limits {
+		return redisgate.Limits{redisgate.Rate(pace.Every(300*ms), &redisgate.RateOptions{Slack: slack})}
+	}
+	name := key()
+	near := member(t, s, name, limit(5*ms), nil)
+	far := redisgate.New(through(t, p), name, limit(250*ms), nil)
+	defer closed(t, far)
+	enter(t, far, 1) // has a connection from now on
+	enter(t, near, 1)
+	began := time.Now() // not before the slot
+	enter(t, far, 1)
+	if took := time.Since(began); took < 290*ms { // the other was at most 5 ms late
+		t.Errorf("let in %v after another, want 300ms", took)
+	}
+}
+
+// What gives tokens back is not said again when the answer was lost.
+func TestSaidOnce(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	p := newProxy(t, s.addr())
+	limits := redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: 10})}
+	name := key()
+	g := redisgate.New(through(t, p), name, limits, nil)
+	defer closed(t, g)
+	pass := enter(t, g, 10)
+	asked := s.evals(t)
+	p.set(func() { p.drop = true })
+	pass.Settle(7)
+	within(t, 5*time.Second, "the settlement reaches the server", func() bool { return s.evals(t) > asked })
+	p.set(func() { p.drop = false })
+	time.Sleep(300 * ms)
+	n := 0
+	for range 10 {
+		if _, ok := g.TryEnter(1); ok {
+			n++
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d tokens were there after an entry of 10 was settled for 7, want 3", n)
+	}
+}
+
+// When the server has forgotten who holds a unit, and the holder can't tell it, nobody gets it
+// before the holder's lease is over.
+func TestForgottenUnit(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(3 * time.Second)
+	p := newProxy(t, s.addr())
+	limits := redisgate.Limits{redisgate.Concurrency(1, &redisgate.ConcurrencyOptions{TTL: 1500 * ms})}
+	name := key()
+	far := redisgate.New(through(t, p), name, limits, &redisgate.Options{Timeout: 100 * ms})
+	defer far.Close(context.Background())
+	near := member(t, s, name, limits, nil)
+	enter(t, near, 1).Leave(nil)
+	work, _, err := far.EnterContext(context.Background(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.set(func() { p.drop = true })
+	p.cut()
+	s.kill()
+	s.start()
+	in := make(chan struct{})
+	go func() {
+		enter(t, near, 1)
+		close(in)
+	}()
+	select {
+	case <-in:
+		t.Error("another got the unit while it was held")
+	case <-work.Done():
+		<-in
+	}
+}
