@@ -407,7 +407,9 @@ func TestNobodyIsEarly(t *testing.T) {
 	near := member(t, s, name, limit(5*ms), nil)
 	far := redisgate.New(through(t, p), name, limit(250*ms), nil)
 	defer closed(t, far)
-	enter(t, far, 1) // has a connection from now on
+	for range 3 {
+		enter(t, far, 1) // has its connections from now on, and leases far ahead
+	}
 	enter(t, near, 1)
 	began := time.Now() // not before the slot
 	enter(t, far, 1)
