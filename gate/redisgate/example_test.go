@@ -90,3 +90,70 @@ func ExampleAdaptive() {
 	fmt.Println(g.Interval())
 	// Output: 20ms
 }
+
+// A bucket that is emptied evenly holds what it may burst, and no more.
+func ExampleStrict() {
+	limit := redisgate.Strict(100, time.Second, &redisgate.StrictOptions{Burst: 10, Guard: 50 * time.Millisecond})
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{limit}, nil)
+	_, err := g.Enter(context.Background(), 11)
+	fmt.Println(err)
+	// Output: gate: cost must be at most the capacity of 10, got 11
+}
+
+func ExampleRate() {
+	limit := redisgate.Rate(pace.PerSecond(100), &redisgate.RateOptions{Burst: 25})
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{limit}, nil)
+	_, err := g.Enter(context.Background(), 26)
+	fmt.Println(err)
+	// Output: gate: cost must be at most the capacity of 25, got 26
+}
+
+func ExampleWindow() {
+	limit := redisgate.Window(60, time.Minute, nil)
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{limit}, nil)
+	_, err := g.Enter(context.Background(), 61)
+	fmt.Println(err)
+	// Output: gate: cost must be at most the capacity of 60, got 61
+}
+
+func ExampleConcurrency() {
+	limit := redisgate.Concurrency(8, &redisgate.ConcurrencyOptions{TTL: 30 * time.Second})
+	g := redisgate.New(nowhere(), "jobs", redisgate.Limits{limit}, nil)
+	_, err := g.Enter(context.Background(), 9)
+	fmt.Println(err)
+	// Output: gate: cost must be at most the capacity of 8, got 9
+}
+
+func ExampleGate_TryEnter() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Window(60, time.Minute, nil)}, nil)
+	_, ok := g.TryEnter(61) // could never be let in: Redis is not asked
+	fmt.Println(ok)
+	// Output: false
+}
+
+func ExampleGate_Do() {
+	g := redisgate.New(nowhere(), "jobs", redisgate.Limits{redisgate.Concurrency(5, nil)},
+		&redisgate.Options{Fallback: gate.All(), Timeout: 100 * time.Millisecond})
+	err := g.Do(context.Background(), 1, func(ctx context.Context) error {
+		return errors.New("the work's own error")
+	})
+	fmt.Println(err)
+	// Output: the work's own error
+}
+
+// A hold keeps this process out even while Redis can't be told.
+func ExampleGate_Hold() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Window(60, time.Minute, nil)},
+		&redisgate.Options{Timeout: 50 * time.Millisecond})
+	g.Hold(time.Hour)
+	fmt.Println(g.Stats().HeldFor.Round(time.Hour))
+	// Output: 1h0m0s
+}
+
+func ExampleGate_Reset() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Adaptive(pace.PerSecond(50), nil)},
+		&redisgate.Options{Timeout: 50 * time.Millisecond})
+	g.Reset()
+	fmt.Println(g.Interval())
+	// Output: 20ms
+}

@@ -253,8 +253,8 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 
 // Hold keeps everyone out, in every process, whoever waits and whoever comes, until d from now.
 // Then the buckets hold one token, so that nobody bursts, and a window what it has room for. A
-// hold is never shortened. When it returns, Redis and this process know, unless it took longer
-// than the timeout; the others hear of it in a moment. While Redis is away only this process
+// hold is never shortened. When it returns, everyone knows: it waits for Redis, at most for the
+// timeout, and then for 5 ms, in which what was published reaches the others. While Redis is away only this process
 // holds, and tells the others when it is back. It does nothing if d is not positive.
 func (g *Gate) Hold(d time.Duration) {
 	if d > 0 {
@@ -306,10 +306,10 @@ func (g *Gate) Close(ctx context.Context) error {
 		g.refuse(w, ErrClosed)
 	}
 	g.look(instant())
+	var stopped, silent <-chan struct{}
 	if g.listens {
-		hubs.leave(g)
+		silent = hubs.leave(g)
 	}
-	var stopped chan struct{}
 	if g.running {
 		if g.stopped == nil {
 			g.stopped = make(chan struct{})
@@ -317,19 +317,21 @@ func (g *Gate) Close(ctx context.Context) error {
 		stopped = g.stopped
 	}
 	g.mu.Unlock()
-	if stopped == nil {
-		return nil
+	for _, end := range []<-chan struct{}{stopped, silent} {
+		if end == nil {
+			continue
+		}
+		select {
+		case <-end:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	select {
-	case <-stopped:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return nil
 }
 
 // say tells Redis something that concerns everyone, and waits for the answer, at most for the
-// timeout. Until then this process holds.
+// timeout, and for the others to hear of it. Until then this process holds.
 func (g *Gate) say(o op, hold time.Duration) {
 	o.done = make(chan struct{})
 	g.mu.Lock()
@@ -344,6 +346,8 @@ func (g *Gate) say(o op, hold time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-o.done:
+		timer.Reset(spread)
+		<-timer.C
 	case <-timer.C:
 	}
 	g.mu.Lock()

@@ -25,12 +25,15 @@ type registry struct {
 	all map[redis.UniversalClient]*hub
 }
 
-// hub is the subscription of a client. Its goroutine ends when no gate listens any more; the
-// gates' Close or their silence sees to that.
+// hub is the subscription of a client. Its goroutine ends when no gate listens any more, which
+// the silence of the gates sees to, or their Close, which waits for it.
 type hub struct {
 	client redis.UniversalClient
 	gates  map[string][]*Gate // by channel
-	kick   chan struct{}      // of capacity 1: gates has changed
+	joined []*Gate            // since the hub last looked
+	left   []string           // channels, likewise
+	kick   chan struct{}      // of capacity 1: something of this has changed
+	done   chan struct{}      // closed by run
 }
 
 func (r *registry) join(g *Gate) {
@@ -38,29 +41,35 @@ func (r *registry) join(g *Gate) {
 	defer r.mu.Unlock()
 	h := r.all[g.client]
 	if h == nil {
-		h = &hub{client: g.client, gates: map[string][]*Gate{}, kick: make(chan struct{}, 1)}
+		h = &hub{client: g.client, gates: map[string][]*Gate{}, kick: make(chan struct{}, 1), done: make(chan struct{})}
 		r.all[g.client] = h
 		go h.run()
 	}
 	h.gates[g.keys[0]] = append(h.gates[g.keys[0]], g)
+	h.joined = append(h.joined, g)
 	h.changed()
 	g.listens = true
 }
 
-func (r *registry) leave(g *Gate) {
+// leave takes the gate out of its hub. If that ends the hub, it returns what is closed then.
+func (r *registry) leave(g *Gate) (ends <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g.listens, g.heard = false, false
-	h := r.all[g.client]
-	if h == nil {
-		return
-	}
 	name := g.keys[0]
+	h := r.all[g.client]
 	h.gates[name] = slices.DeleteFunc(slices.Clone(h.gates[name]), func(o *Gate) bool { return o == g })
+	h.joined = slices.DeleteFunc(h.joined, func(o *Gate) bool { return o == g })
 	if len(h.gates[name]) == 0 {
 		delete(h.gates, name)
+		h.left = append(h.left, name)
 	}
 	h.changed()
+	if len(h.gates) > 0 {
+		return nil
+	}
+	delete(r.all, g.client)
+	return h.done
 }
 
 func (h *hub) changed() {
@@ -92,41 +101,34 @@ func (g *Gate) listen(now int64, wake func(int64)) {
 	}
 }
 
-// channels returns what is to be subscribed to. If it is nothing, the hub is taken out.
-func (h *hub) channels() []string {
+// news returns who has joined and what was left since it was last called, and whether nobody
+// listens any more.
+func (h *hub) news() (joined []*Gate, left []string, over bool) {
 	hubs.mu.Lock()
 	defer hubs.mu.Unlock()
-	if len(h.gates) == 0 {
-		delete(hubs.all, h.client)
-		return nil
+	for _, name := range h.left {
+		if h.gates[name] == nil {
+			left = append(left, name)
+		}
 	}
-	names := make([]string, 0, len(h.gates))
-	for name := range h.gates {
-		names = append(names, name)
-	}
-	return names
+	joined, h.joined, h.left = h.joined, nil, nil
+	return joined, left, len(h.gates) == 0
 }
 
 func (h *hub) run() {
+	defer close(h.done)
 	ctx := context.Background()
-	names := h.channels()
-	if names == nil {
-		return
-	}
-	have := map[string]bool{} // true: it has been confirmed before
-	for _, name := range names {
-		have[name] = false
-	}
-	ps := h.client.Subscribe(ctx, names...)
-	events := ps.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second), redis.WithChannelPingTimeout(time.Second))
+	ps := h.client.Subscribe(ctx)
+	confirmed := map[string]bool{} // by channel that was asked for
+	var events <-chan any
 	for {
 		select {
 		case e := <-events:
 			switch e := e.(type) {
 			case *redis.Subscription:
-				if _, ok := have[e.Channel]; ok && e.Kind == "subscribe" {
-					h.each(e.Channel, func(g *Gate) { g.tuned(have[e.Channel]) })
-					have[e.Channel] = true
+				if again, ok := confirmed[e.Channel]; ok && e.Kind == "subscribe" {
+					h.each(e.Channel, func(g *Gate) { g.tuned(again) })
+					confirmed[e.Channel] = true
 				}
 			case *redis.Message:
 				h.each(e.Channel, func(g *Gate) { g.message(e.Payload) })
@@ -134,36 +136,38 @@ func (h *hub) run() {
 			continue
 		case <-h.kick:
 		}
-		names := h.channels()
-		if names == nil {
+		joined, left, over := h.news()
+		if over {
 			break
 		}
-		var fresh, stale []string
-		for _, name := range names {
-			if confirmed, ok := have[name]; !ok {
+		var fresh []string
+		for _, g := range joined {
+			name := g.keys[0]
+			if ready, ok := confirmed[name]; !ok {
+				confirmed[name] = false
 				fresh = append(fresh, name)
-				have[name] = false
-			} else if confirmed {
-				// Another gate of that name may have joined.
-				h.each(name, func(g *Gate) { g.tuned(false) })
+			} else if ready {
+				g.tuned(false)
 			}
 		}
-		for name := range have {
-			if !slices.Contains(names, name) {
-				stale = append(stale, name)
-				delete(have, name)
-			}
+		for _, name := range left {
+			delete(confirmed, name)
 		}
 		// What fails here is made up for when the connection is there again.
 		if len(fresh) > 0 {
 			_ = ps.Subscribe(ctx, fresh...)
 		}
-		if len(stale) > 0 {
-			_ = ps.Unsubscribe(ctx, stale...)
+		if len(left) > 0 {
+			_ = ps.Unsubscribe(ctx, left...)
+		}
+		if events == nil {
+			events = ps.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second), redis.WithChannelPingTimeout(time.Second))
 		}
 	}
 	_ = ps.Close()
-	for range events {
+	if events != nil {
+		for range events {
+		}
 	}
 }
 

@@ -1,21 +1,10 @@
 package redisgate
 
 import (
-	"context"
-	_ "embed"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/escapement-go/escapement/gate"
 )
-
-//go:embed script.lua
-var text string
 
 const (
 	most1call = 256                    // entries that one call asks for
@@ -24,7 +13,8 @@ const (
 	soonest   = 3 * time.Millisecond   // before the last slot, the next are asked for
 	firstWait = 5 * time.Millisecond   // after a second failure in a row; doubled with each
 	lastWait  = 500 * time.Millisecond // … up to this
-	yield     = 2 * time.Millisecond
+	yield     = 2 * time.Millisecond   // after each other, those ask who wait for the same slots
+	spread    = 5 * time.Millisecond   // in which what is published reaches everyone
 	skew      = int64(50 * time.Millisecond)
 )
 
@@ -67,20 +57,6 @@ type link struct {
 	failed error // why the last of them did
 	away   error // what has kept Redis away
 	rtt    int64 // of calls, smoothed
-}
-
-// request is one call.
-type request struct {
-	args  []any
-	ops   []op
-	tries []*try
-	asked []*waiter
-	epoch int64
-	used  int
-	lease uint32
-	sent  int64
-
-	awaited bool // it was put off until now
 }
 
 // ring is what the alarm calls.
@@ -216,259 +192,6 @@ func (g *Gate) run() {
 	}
 	g.look(instant())
 	g.mu.Unlock()
-}
-
-// build makes the next call.
-func (g *Gate) build(now int64) *request {
-	k := &g.link
-	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, lease: g.units.lease, sent: now, awaited: k.ask != 0 && k.ask <= now}
-	g.ops, g.tries, k.poke = nil, nil, false
-	k.sent = now
-	ahead := g.horizon
-	if !g.heard {
-		ahead = min(ahead, blind)
-	}
-	if g.ttl > 0 {
-		// Units that wait for a token are of no use to anybody.
-		ahead = min(ahead, blind)
-		g.units.held = g.units.use
-	}
-	state := 0
-	switch {
-	case k.jumped:
-		state = 2
-	case now < k.alive:
-		state = 1
-	}
-	var behind int64
-	if n := len(g.slots); n > 0 {
-		behind = g.slots[n-1].name
-	}
-	us := func(at int64) int64 { return (at - now) / 1000 }
-	newest := int64(0)
-	if k.newest != 0 {
-		newest = max(us(k.newest), -most)
-	}
-	r.args = append(make([]any, 0, 16+10*len(g.limits)+4*len(r.ops)),
-		g.id, micros(g.horizon), micros(g.late), micros(ahead), k.epoch, k.gen, state,
-		max(0, us(k.held)), newest, behind, len(g.limits))
-	for i, l := range g.limits {
-		d := k.known[i]
-		x := max(0, d.x-(now-d.at)/1000-1)
-		if k.epoch == 0 {
-			x = 0
-		}
-		switch l.kind {
-		case bucket:
-			strict := 0
-			if l.strict {
-				strict = 1
-			}
-			r.args = append(r.args, "g", l.span, l.n, l.burst, x, strict, 0, 0, 0, 0)
-		case window:
-			r.args = append(r.args, "w", l.span, l.n, l.cell, d.x, 0, 0, 0, 0, 0)
-		case adaptive:
-			r.args = append(r.args, "a", l.span, l.slowest, l.burst, x, d.y, l.backoff, l.recover, l.giveUp, 0)
-		case concurrency:
-			r.args = append(r.args, "c", l.n, micros(l.ttl), r.used, 0, 0, 0, 0, 0, 0)
-		}
-	}
-	for _, o := range r.ops {
-		if o.back && o.epoch != k.epoch {
-			continue // the epoch has forgotten it
-		}
-		b := o.b
-		if o.what == 't' && o.epoch != k.epoch {
-			o.a = never >> 12 // whatever the mark: what it stood for is forgotten, but not what was said
-		}
-		r.args = append(r.args, string(o.what), o.a, b, 0)
-	}
-	for _, t := range r.tries {
-		r.args = append(r.args, "y", t.cost, 0, 0)
-	}
-	w := g.queue.at(len(g.slots))
-	if now < k.ask && len(r.tries) == 0 && g.ttl == 0 {
-		w = nil
-	}
-	for ; w != nil && len(r.asked) < most1call; w = w.next {
-		limit := int64(0)
-		if w.deadline != never {
-			limit = max(1, us(w.deadline))
-		}
-		if n := len(r.asked); n > 0 && limit == 0 && r.asked[n-1].cost == w.cost && r.asked[n-1].deadline == never {
-			r.args[len(r.args)-2] = r.args[len(r.args)-2].(int) + 1
-		} else {
-			r.args = append(r.args, "d", w.cost, 1, limit)
-		}
-		r.asked = append(r.asked, w)
-	}
-	return r
-}
-
-// once is a command that go-redis does not send again by itself: the script might run twice.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
-// call runs the script, and sends it along where the server does not have it.
-func (g *Gate) call(r *request) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
-	defer cancel()
-	head := []any{"evalsha", script, len(g.keys), g.keys[0], g.keys[1], g.keys[2], g.keys[3]}
-	cmd := redis.NewCmd(ctx, append(head, r.args...)...)
-	err := g.client.Process(ctx, once{cmd})
-	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		head[0], head[1] = "eval", text
-		cmd = redis.NewCmd(ctx, append(head, r.args...)...)
-		err = g.client.Process(ctx, once{cmd})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return cmd.Int64Slice()
-}
-
-var script = hashed(text)
-
-// hashed returns the name by which a server knows a script.
-func hashed(text string) string { return redis.NewScript(text).Hash() }
-
-// hear takes in the answer.
-func (g *Gate) hear(r *request, a []int64, now int64) error {
-	k := &g.link
-	n := 12 + 2*len(g.limits)
-	if len(a) < n {
-		return fmt.Errorf("redisgate: the script gave %d numbers, want at least %d", len(a), n)
-	}
-	server, epoch, gen := a[0], a[1], a[2]
-	jumped := false
-	if k.seen != 0 && epoch == k.epoch {
-		// The time between two calls is known to the sum of their round trips.
-		passed := (server - k.seen) * 1000
-		jumped = passed < r.sent-k.to-skew || passed > now-k.from+skew
-	}
-	k.jumped = jumped
-	rtt := now - r.sent
-	k.rtt += (rtt - k.rtt) / 4
-	if epoch != k.epoch {
-		k.gen = gen
-	}
-	if gen > k.gen {
-		g.void()
-		k.gen = gen
-	}
-	fresh := gen == k.gen && !jumped
-	k.epoch, k.seen, k.from, k.to = epoch, server, r.sent, now
-	at := func(delay int64) int64 { return later(now, time.Duration(min(delay, most))*time.Microsecond) }
-	if !slices.ContainsFunc(g.ops, func(o op) bool { return o.done != nil }) {
-		k.held = 0 // unless it is still to be said
-	}
-	if a[3] > 0 {
-		k.held = max(k.held, at(a[3]))
-	}
-	k.newest = r.sent + max(a[4], -most)*1000
-	k.alive = r.sent + a[5]*1000
-	k.ask, k.due = 0, 0
-	if r.awaited {
-		k.had /= 2
-	}
-	k.had += float64(len(a) - n)
-	switch {
-	case a[6] >= 0:
-		k.ask, k.due = at(a[6]), at(a[7])
-		// Who has had more lets the others ask first, or one might get it all.
-		k.ask = later(k.ask, min(time.Duration(float64(yield)*math.Log2(1+k.had)), g.horizon/4))
-	case len(a)-n < len(r.tries)+len(r.asked):
-		k.ask = never // there are no units until somebody says so
-	}
-	if g.ttl > 0 {
-		u := &g.units
-		u.renewed, u.cap = r.sent, int(a[8])
-		u.held = 0
-		if r.lease == u.lease {
-			u.held = r.used + int(a[9])
-		}
-		u.noted = u.held > 0 || len(r.asked) > int(a[9])
-	}
-	for i := range g.limits {
-		k.known[i] = debt{a[12+2*i], a[13+2*i], r.sent}
-		if g.limits[i].kind == adaptive {
-			g.interval = time.Duration(a[13+2*i])
-			k.slow = a[13+2*i] > g.limits[i].span || g.limits[i].giveUp > 0
-		}
-	}
-	for _, o := range r.ops {
-		if o.done != nil {
-			close(o.done)
-		}
-	}
-	slotAt := func(delay int64, cost int) slot {
-		s := slot{name: server + delay, cost: cost, mark: uint32(a[11]), epoch: epoch, lease: r.lease}
-		if g.timed {
-			s.from, s.until = at(delay), r.sent+delay*1000+int64(g.late)
-		} else {
-			s.until = never
-		}
-		if g.ttl > 0 && r.lease == g.units.lease {
-			g.units.use += cost
-		}
-		return s
-	}
-	results := a[n:]
-	for _, t := range r.tries {
-		if len(results) == 0 {
-			close(t.done)
-			continue
-		}
-		if results[0] >= 0 {
-			s := slotAt(results[0], t.cost)
-			switch {
-			case t.over || !fresh || now < s.from || now > s.until:
-				g.release(s)
-			default:
-				t.ok = true
-				g.grant(&t.slot, s)
-			}
-		}
-		results = results[1:]
-		close(t.done)
-	}
-	tooLate := 0
-	for i, delay := range results {
-		if i >= len(r.asked) {
-			break
-		}
-		w := r.asked[i]
-		if delay < 0 {
-			if w.in {
-				g.refuse(w, &gate.DeadlineError{Wait: time.Duration(-1-delay) * time.Microsecond})
-			}
-			continue
-		}
-		s := slotAt(delay, w.cost)
-		next := g.queue.at(len(g.slots))
-		switch {
-		case !fresh:
-			g.units.put(s)
-		case s.until < s.from:
-			tooLate++
-			g.release(s)
-		case next == nil || next.cost != s.cost:
-			g.release(s)
-		default:
-			g.slots = append(g.slots, s)
-		}
-	}
-	if g.gaveUp = a[10] == 1; g.gaveUp {
-		for w := g.queue.first; w != nil; w = g.queue.first {
-			g.refuse(w, gate.ErrGaveUp)
-		}
-	}
-	if tooLate > 0 && g.queue.count > 0 {
-		return fmt.Errorf("redisgate: the round trip took %v, where the limit allows for %v", time.Duration(rtt), g.late)
-	}
-	k.fails, k.retry, k.failed, k.away = 0, 0, nil, nil
-	return nil
 }
 
 // unsaid takes back what was to be said by a call that has failed. What takes is said again:
