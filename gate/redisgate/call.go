@@ -156,9 +156,11 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 	server, epoch, gen := a[0], a[1], a[2]
 	jumped := false
 	if k.seen != 0 && epoch == k.epoch {
-		// The time between two calls is known to the sum of their round trips.
+		// The time between two calls is known to the sum of their round trips, and to what two
+		// clocks may differ in their pace.
 		passed := (server - k.seen) * 1000
-		jumped = passed < r.sent-k.to-skew || passed > now-k.from+skew
+		off := skew + (now-k.from)>>10
+		jumped = passed < r.sent-k.to-off || passed > now-k.from+off
 	}
 	k.jumped = jumped
 	rtt := now - r.sent

@@ -254,8 +254,9 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 // Hold keeps everyone out, in every process, whoever waits and whoever comes, until d from now.
 // Then the buckets hold one token, so that nobody bursts, and a window what it has room for. A
 // hold is never shortened. When it returns, everyone knows: it waits for Redis, at most for the
-// timeout, and then for 5 ms, in which what was published reaches the others. While Redis is away only this process
-// holds, and tells the others when it is back. It does nothing if d is not positive.
+// timeout, and then for 5 ms, in which what was published reaches the others. While Redis is
+// away only this process holds, and tells the others when it is back. It does nothing if d is not
+// positive.
 func (g *Gate) Hold(d time.Duration) {
 	if d > 0 {
 		g.say(op{what: 'h', a: micros(min(d, longest))}, d)

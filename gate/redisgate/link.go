@@ -222,11 +222,12 @@ func (g *Gate) gone(err error) {
 	if g.fallback == nil {
 		return
 	}
-	for len(g.slots) < g.queue.count {
-		w := g.queue.last
+	for w := g.queue.at(len(g.slots)); w != nil; {
+		next := w.next
 		w.err = errAway
 		g.queue.remove(w)
 		w.ready <- struct{}{}
+		w = next
 	}
 }
 
