@@ -292,7 +292,8 @@ func (g *Gate) Stats() gate.Stats {
 	case s.Waiting > 0:
 		s.NextDue = time.Duration(max(0, g.link.due-now))
 	}
-	s.Idle = s.Waiting == 0 && s.InUse == 0
+	s.NextDue = max(s.NextDue, s.HeldFor)
+	s.Idle = s.Waiting == 0 && s.InUse == 0 && s.HeldFor == 0
 	return s
 }
 
