@@ -39,7 +39,7 @@ func main() {
 	err := command(ctx, os.Args[1:], os.Stdin, os.Stdout)
 	stop()
 	if errors.Is(err, flag.ErrHelp) {
-		os.Exit(2)
+		return
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "distributed: %v\n", err)

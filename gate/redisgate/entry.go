@@ -27,7 +27,8 @@ func (g *Gate) admit(s slot, cost int, cancel context.CancelCauseFunc) *entry {
 	return e
 }
 
-// Leave ends the entry. If it tells of a throttle, it waits as Hold does. It panics where it is called twice for an entry that holds units.
+// Leave ends the entry. If it tells of a throttle, it waits as Hold does. It panics where it is
+// called twice for an entry that holds units.
 func (e *entry) Leave(_ uint64, _ int, err error) {
 	g := e.g
 	g.mu.Lock()
