@@ -31,7 +31,6 @@ func (t within) RoundTrip(req *http.Request) (*http.Response, error) {
 //
 // Whatever the kind of limit, each refusal names whole seconds: 60 calls that might have gone through.
 func TestUnforeseenLimit(t *testing.T) {
-	const n = 3000
 	for name, args := range map[string]string{
 		"sliding window":                      "",
 		"sliding window, a window of its own": "-guard 20ms",

@@ -184,7 +184,7 @@ func TestDearProbes(t *testing.T) {
 		return l.now - began
 	}
 	first := probe()
-	began, trial := l.now, l.s.Interval()
+	trial := l.s.Interval()
 	if trial >= known || trial < known*9/10 {
 		t.Fatalf("a probe at %d, known is %d", trial, known)
 	}
@@ -200,7 +200,8 @@ func TestDearProbes(t *testing.T) {
 	if second < first*3/2 {
 		t.Errorf("a rest of %d, and then one of %d", first, second)
 	}
-	for began, trial = l.now, l.s.Interval(); l.s.Interval() == trial; {
+	began := l.now
+	for trial = l.s.Interval(); l.s.Interval() == trial; {
 		l.success()
 	}
 	if l.now-began < 2000*ms || l.s.Interval() > trial {
