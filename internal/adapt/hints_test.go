@@ -111,18 +111,23 @@ func TestCountOfAWindow(t *testing.T) {
 	}
 }
 
-// A far side that says nothing of how long is met as before, also after one that did.
-func TestHintForgotten(t *testing.T) {
+// newDear returns a line at 100 a second that has met a window of 60, and the interval it knows.
+func newDear(t *testing.T) (l *line, known int64) {
 	c := defaults
 	c.Fastest, c.GiveUp = 10*ms, 0
-	l := newLine(t, c)
+	l = newLine(t, c)
 	for range 60 {
 		l.success()
 	}
 	l.s.Throttle(l.grant(), second)
 	l.now += second
 	l.success()
-	known := l.s.Interval()
+	return l, l.s.Interval()
+}
+
+// A far side that says nothing of how long is met as before, also after one that did.
+func TestHintForgotten(t *testing.T) {
+	l, known := newDear(t)
 	// 1 s, 500 ms, 250 ms, 125 ms, and then it is worth no more than a few intervals.
 	for range 5 {
 		for range 10 {
@@ -166,16 +171,7 @@ func TestAbsurdHints(t *testing.T) {
 // What is known is tried for two spans after a probe before it is believed, and a probe that fails
 // is not repeated at once.
 func TestDearProbes(t *testing.T) {
-	c := defaults
-	c.Fastest, c.GiveUp = 10*ms, 0
-	l := newLine(t, c)
-	for range 60 {
-		l.success()
-	}
-	l.s.Throttle(l.grant(), second)
-	l.now += second
-	l.success()
-	known := l.s.Interval()
+	l, known := newDear(t)
 	probe := func() (rest int64) {
 		began := l.now
 		for l.s.Interval() == known {
@@ -211,16 +207,7 @@ func TestDearProbes(t *testing.T) {
 
 // A program that calls less often than it may shows nothing by it, however long it takes.
 func TestIdleDearProbeProvesNothing(t *testing.T) {
-	c := defaults
-	c.Fastest, c.GiveUp = 10*ms, 0
-	l := newLine(t, c)
-	for range 60 {
-		l.success()
-	}
-	l.s.Throttle(l.grant(), second)
-	l.now += second
-	l.success()
-	known := l.s.Interval()
+	l, known := newDear(t)
 	for l.s.Interval() == known {
 		l.success()
 	}
@@ -233,16 +220,7 @@ func TestIdleDearProbeProvesNothing(t *testing.T) {
 
 // Entries from before a probe that come back after it failed say nothing of what is known.
 func TestDearProbeLeavesTheKnownAlone(t *testing.T) {
-	c := defaults
-	c.Fastest, c.GiveUp = 10*ms, 0
-	l := newLine(t, c)
-	for range 60 {
-		l.success()
-	}
-	l.s.Throttle(l.grant(), second)
-	l.now += second
-	l.success()
-	known := l.s.Interval()
+	l, known := newDear(t)
 	var under []uint64
 	for l.s.Interval() == known {
 		for range 20 {
