@@ -54,7 +54,7 @@ func (b *bounded) saw(before, after time.Duration) {
 
 // TestSoakBusy holds rates while all processors are busy with other work: within half a
 // percent, if the slack makes up for how long the processors may be taken away, and never
-// more than the bound.
+// more than the bound. In less than a minute the rates are printed only.
 func TestSoakBusy(t *testing.T) {
 	d := soakFor(t)
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -115,7 +115,7 @@ func TestSoakBusy(t *testing.T) {
 		want := float64(r.perSecond) * time.Duration(r.last.Load()).Seconds()
 		off := float64(r.count.Load())/want - 1
 		t.Logf("%s: %+.3f %%", name, 100*off)
-		if off < -r.within || off > r.within {
+		if d >= time.Minute && (off < -r.within || off > r.within) {
 			t.Errorf("%s: %d tokens, want %.0f", name, r.count.Load(), want)
 		}
 		if r.bound.worst > 0 {
