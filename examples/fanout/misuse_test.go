@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/escapement-go/escapement/examples/internal/urllist"
 )
 
 func TestMisuse(t *testing.T) {
@@ -65,7 +67,7 @@ func TestMisuse(t *testing.T) {
 		{"no host", "http://:80/x", nil, `standard input:1: a URL must name a host, got "http://:80/x"`},
 		{"bad port", "http://example.org:x/", nil, `standard input:1: a URL must be well formed (invalid port ":x" after host), got "http://example.org:x/"`},
 		{"control character", url + "\nhttp://a\x7fb/", nil, `standard input:2: a URL must be well formed (net/url: invalid control character in URL), got "http://a\x7fb/"`},
-		{"long line", "http://example.org/" + strings.Repeat("x", longestLine), nil, `standard input:1: a line must be shorter than 1 MiB`},
+		{"long line", "http://example.org/" + strings.Repeat("x", urllist.LongestLine), nil, `standard input:1: a line must be shorter than 1 MiB`},
 		{"nothing in the file", "", []string{"-urls", empty}, empty + `: there must be at least one URL, got none`},
 		{"nothing to read", "# nothing", []string{"-urls", "-"}, `standard input: there must be at least one URL, got none`},
 		{"unwritable picture", url, []string{"-plot", filepath.Join(absent, "x.svg")}, `open ` + filepath.Join(absent, "x.svg") + `: no such file or directory`},

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
-)
 
-// longestLine is far beyond any URL that a server takes.
-const longestLine = 1 << 20
+	"github.com/escapement-go/escapement/examples/internal/urllist"
+)
 
 // readList returns the URLs that are to be fetched, all of them checked.
 func (p *program) readList(o *options) ([]string, error) {
@@ -29,7 +25,7 @@ func (p *program) readList(o *options) ([]string, error) {
 		defer f.Close()
 		r, name = f, o.list
 	}
-	parse := parseLines
+	parse := urllist.Parse
 	if o.column != "" {
 		parse = func(r io.Reader, name string) ([]string, error) { return parseCSV(r, name, o.column) }
 	}
@@ -38,33 +34,6 @@ func (p *program) readList(o *options) ([]string, error) {
 		err = fmt.Errorf("%s: there must be at least one URL, got none", name)
 	}
 	return urls, err
-}
-
-// parseLines reads one URL a line, and passes over blank lines and those that begin with #. The
-// first line that is neither is an error that names it; name is that of the source.
-func parseLines(r io.Reader, name string) ([]string, error) {
-	var urls []string
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, longestLine)
-	number := 0
-	for lines.Scan() {
-		number++
-		text := strings.TrimSpace(lines.Text())
-		if text == "" || text[0] == '#' {
-			continue
-		}
-		if rule := checkURL(text); rule != "" {
-			return nil, fmt.Errorf("%s:%d: %s, got %q", name, number, rule, text)
-		}
-		urls = append(urls, text)
-	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("%s:%d: a line must be shorter than 1 MiB", name, number+1)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return urls, nil
 }
 
 // parseCSV reads the URLs in a column of a CSV whose first line names the columns.
@@ -93,25 +62,10 @@ func parseCSV(r io.Reader, name, column string) ([]string, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		text := strings.TrimSpace(record[at])
-		if rule := checkURL(text); rule != "" {
+		if rule := urllist.Check(text); rule != "" {
 			line, _ := c.FieldPos(at)
 			return nil, fmt.Errorf("%s:%d: %s, got %q", name, line, rule, text)
 		}
 		urls = append(urls, text)
 	}
-}
-
-// checkURL returns the rule that the text breaks, or "".
-func checkURL(text string) string {
-	u, err := url.Parse(text)
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return "a URL must be well formed (" + e.Err.Error() + ")"
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "a URL must begin with http:// or https://"
-	case u.Hostname() == "":
-		return "a URL must name a host"
-	}
-	return ""
 }

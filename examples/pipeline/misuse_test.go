@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/escapement-go/escapement/examples/internal/urllist"
 )
 
 func TestMisuse(t *testing.T) {
@@ -61,7 +63,7 @@ func TestMisuse(t *testing.T) {
 		{"bad CSV", "\"", []string{"-column", "url", "-"}, `standard input: parse error on line 1, column 2: extraneous or missing " in quoted-field`},
 		{"no host", "# x\n\nhttp://:80/x", []string{"-"}, `standard input:3: a URL must name a host, got "http://:80/x"`},
 		{"bad port", "http://example.org:x/", []string{"-"}, `standard input:1: a URL must be well formed (invalid port ":x" after host), got "http://example.org:x/"`},
-		{"long line", "http://example.org/" + strings.Repeat("x", longestLine), []string{"-"}, `standard input:1: a line must be shorter than 1 MiB`},
+		{"long line", "http://example.org/" + strings.Repeat("x", urllist.LongestLine), []string{"-"}, `standard input:1: a line must be shorter than 1 MiB`},
 		{"nothing to read", "# nothing", []string{"-"}, `standard input: there must be at least one URL, got none`},
 		{"nothing to print", "", []string{"-print"}, `stat ` + db + `: no such file or directory`},
 		{"no place for a database", url, []string{"-db", filepath.Join(absent, "x"), "-"}, filepath.Join(absent, "x") + `: unable to open database file (14)`},
