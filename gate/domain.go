@@ -226,7 +226,7 @@ func (d *domain) process(m member) {
 				continue
 			}
 			if n.alarm != nil {
-				n.alarm.Set(now, due)
+				n.alarm.SetBell(now, due, l.rings(w))
 			}
 			return
 		}

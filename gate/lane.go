@@ -38,6 +38,8 @@ type lane struct {
 	pool    sync.Pool // of waiters that were in use
 	fresh   []waiter  // that never were
 	block   int       // how many were made at once the last time
+	bells   []*timing.Bell
+	belled  uint64 // a bit for each of the bells that somebody has
 
 	refused, abandoned atomic.Uint64
 
@@ -63,6 +65,7 @@ type waiter struct {
 	deadline   int64         // of its context; once the fate is known, see finish
 	cost       int
 	fate       fate
+	bell       uint8 // its number in the lane's bells, from 1 on; 0: it has none
 }
 
 type fate uint8
@@ -131,23 +134,16 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if l.head == w {
 		l.park(d, blocked)
 	}
+	var bell <-chan time.Time
+	if b := l.bell(w); b != nil {
+		bell = b.C()
+	}
 	clk := l.clk
 	d.unlock()
 
-	done := ctx.Done()
-	select {
-	case <-w.ready:
-	case <-done:
-		d := l.lock()
-		if w.fate == queued {
-			l.drop(d, w, l.read(d))
-			d.unlock()
-			l.put(w)
-			l.abandoned.Add(1)
-			return 0, context.Cause(ctx)
-		}
-		d.unlock()
-		<-w.ready
+	awake, err := l.wait(ctx, w, bell)
+	if err != nil {
+		return 0, err
 	}
 	fate, info, since := w.fate, w.deadline, w.since
 	l.put(w)
@@ -165,7 +161,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if marks == nil {
 		own[0] = uint64(info)
 	}
-	if clk != nil && l.drained.Load() == since && clk.Now() > since {
+	if clk != nil && !awake && l.drained.Load() == since && clk.Now() > since {
 		l.woke(since)
 	}
 	if err := timing.Ended(ctx); err != nil {
@@ -175,6 +171,54 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		return 0, err
 	}
 	return at[0], nil
+}
+
+// wait waits until the fate of w is known, or the context is done: then w is gone. It
+// reports whether it was this goroutine that found out that w may go.
+func (l *lane) wait(ctx context.Context, w *waiter, bell <-chan time.Time) (awake bool, err error) {
+	done := ctx.Done()
+	for {
+		select {
+		case <-w.ready:
+			return false, nil
+		case <-bell:
+			if known, now := l.rung(w); known {
+				<-w.ready
+				return now, nil
+			}
+		case <-done:
+			d := l.lock()
+			if w.fate == queued {
+				l.drop(d, w, l.read(d))
+				d.unlock()
+				l.put(w)
+				l.abandoned.Add(1)
+				return false, context.Cause(ctx)
+			}
+			d.unlock()
+			<-w.ready
+			return false, nil
+		}
+	}
+}
+
+// rung does what an alarm does that rings the bell of w, whether or not w still has it. It
+// reports whether the fate of w is known, and whether it is since now.
+func (l *lane) rung(w *waiter) (known, now bool) {
+	d := l.lock()
+	now = w.fate == queued
+	for i := range l.places {
+		if p := &l.places[i]; p.pos >= 0 {
+			if a := p.m.node().alarm; a != nil {
+				a.Rang()
+			}
+			d.mark(p.m)
+		}
+	}
+	d.run()
+	known = w.fate != queued
+	d.unlock()
+	return known, known && now
 }
 
 // woke tells the members that an entry of theirs, which was let go at the given instant, has
@@ -363,6 +407,7 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 	w := l.get()
 	d.seq++
 	w.seq, w.since, w.deadline, w.cost, w.fate = d.seq, now, deadline, cost, queued
+	l.equip(w)
 	if w.prev = l.tail; w.prev != nil {
 		w.prev.next = w
 	} else {
@@ -380,6 +425,42 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 	}
 	l.costs = add(l.costs, cost)
 	return w
+}
+
+// equip gives w a bell, if the clock is the real one and it is among the first. So those
+// behind cost no memory for it, nor the time to listen, and when they come up the alarms call
+// their functions.
+func (l *lane) equip(w *waiter) {
+	i := bits.TrailingZeros64(^l.belled)
+	if l.clk == nil || i == 64 {
+		return
+	}
+	if i == len(l.bells) {
+		b := l.clk.NewBell()
+		if b == nil {
+			return
+		}
+		l.bells = append(l.bells, b)
+	}
+	l.belled |= 1 << i
+	w.bell = uint8(i + 1)
+}
+
+// bell returns the bell of w, or nil.
+func (l *lane) bell(w *waiter) *timing.Bell {
+	if w.bell == 0 {
+		return nil
+	}
+	return l.bells[w.bell-1]
+}
+
+// rings returns the bell of w, the head, for an alarm to ring; nil if w insists, because then
+// several may be set for it.
+func (l *lane) rings(w *waiter) *timing.Bell {
+	if l.insists {
+		return nil
+	}
+	return l.bell(w)
 }
 
 // get returns a waiter that is not in use. Those of a busy gate are made several at a
@@ -406,6 +487,10 @@ func (l *lane) put(w *waiter) {
 
 // drop takes w out of the lane at now, and sees to it that whoever comes up is looked at.
 func (l *lane) drop(d *domain, w *waiter, now int64) {
+	if w.bell > 0 {
+		l.belled &^= 1 << (w.bell - 1)
+		w.bell = 0
+	}
 	wasHead := l.head == w
 	if wasHead {
 		for i := range l.places {

@@ -12,15 +12,16 @@ func ExampleNew() {
 	p := pace.New(pace.PerSecond(100), nil)
 	defer p.Stop()
 
-	first := <-p.C
+	last := <-p.C
 	for range 3 {
 		due := <-p.C
-		fmt.Println(due.Sub(first))
+		fmt.Println("10 ms later, or more if nobody took the last one:", due.Sub(last) >= 10*time.Millisecond)
+		last = due
 	}
 	// Output:
-	// 10ms
-	// 20ms
-	// 30ms
+	// 10 ms later, or more if nobody took the last one: true
+	// 10 ms later, or more if nobody took the last one: true
+	// 10 ms later, or more if nobody took the last one: true
 }
 
 func ExamplePacer() {

@@ -21,6 +21,7 @@ type Alarm struct {
 	asked bool  // it has asked for one since it was last stopped
 	own   *time.Timer
 	their *clock.Timer
+	bell  *Bell // it is the bell that is set; nil: one of the above
 
 	// Guarded by clk.wake.
 	wakeAt int64 // when it is to be woken
@@ -38,16 +39,27 @@ func (a *Alarm) Tune(p Precision, interval int64) {
 
 // Set sets the alarm, whatever it was set to, to the instant at. now is the
 // present one.
-func (a *Alarm) Set(now, at int64) {
+func (a *Alarm) Set(now, at int64) { a.SetBell(now, at, nil) }
+
+// SetBell is Set, but b, if it is not nil, is to be rung in place of the call. A bell is set
+// by one alarm at a time: another that was to ring it does not any more, and must be set anew.
+func (a *Alarm) SetBell(now, at int64, b *Bell) {
 	if at == Never {
 		a.Stop()
 	}
-	if a.at == at || at == Never {
+	if at == Never || a.at == at && a.bell == b && b.setBy(a) {
 		return
+	}
+	if a.bell != b {
+		a.silence()
+		a.bell = b
 	}
 	a.at = at
 	d := time.Duration(max(at-now, 1))
 	switch {
+	case b != nil:
+		b.by = a
+		b.timer.Reset(d)
 	case a.clk.ext != nil:
 		if a.their != nil {
 			a.their.Stop()
@@ -68,10 +80,10 @@ func (a *Alarm) Set(now, at int64) {
 	}
 }
 
-// Rang tells the alarm that its function has been called, so that it can be set
+// Rang tells the alarm that its function has been called, or its bell heard, so that it can be set
 // to the same instant once more. Set or Stop must follow soon: until then nobody else
 // may be woken exactly.
-func (a *Alarm) Rang() { a.at = 0 }
+func (a *Alarm) Rang() { a.at, a.bell = 0, nil }
 
 // Stop unsets the alarm. A call that is already under way still comes.
 func (a *Alarm) Stop() {
@@ -82,10 +94,20 @@ func (a *Alarm) Stop() {
 		return
 	}
 	a.at = 0
-	if a.own != nil {
+	a.silence()
+}
+
+// silence stops the timer that is set, if one is.
+func (a *Alarm) silence() {
+	switch {
+	case a.bell != nil:
+		if a.bell.by == a {
+			a.bell.timer.Stop()
+		}
+		a.bell = nil
+	case a.own != nil:
 		a.own.Stop()
-	}
-	if a.their != nil {
+	case a.their != nil:
 		a.their.Stop()
 	}
 }
