@@ -22,6 +22,8 @@ type domain struct {
 	seq    uint64   // guarded by mu, like all below: arrivals so far
 	dirty  []member // members whose queue must be looked at before the lock is released
 	synced []member // members whose state has been brought under the lock
+	fated  *waiter  // those who are to be told their fate when the lock is released
+	last   *waiter  // of them
 }
 
 // domains numbers them.
@@ -136,7 +138,8 @@ func merge(a, b *node) {
 	}
 }
 
-// unlock admits everyone who can go after what has changed, and releases the lock.
+// unlock admits everyone who can go after what has changed, releases the lock, and tells
+// those who have met their fate: not before, or they would stand at the lock together.
 func (d *domain) unlock() {
 	d.run()
 	for i, m := range d.synced {
@@ -148,7 +151,15 @@ func (d *domain) unlock() {
 		d.synced[i] = nil
 	}
 	d.synced = d.synced[:0]
+	w := d.fated
+	d.fated, d.last = nil, nil
 	d.mu.Unlock()
+	for w != nil {
+		next := w.next // it belongs to somebody else as soon as it knows
+		w.next = nil
+		w.ready <- struct{}{}
+		w = next
+	}
 }
 
 // read brings the state of the lane's members under the lock, and returns the present

@@ -57,8 +57,8 @@ type place struct {
 
 // waiter is an entry that waits.
 type waiter struct {
-	next, prev *waiter
-	ready      chan struct{} // of capacity 1: sent to, under the lock, when fate is known
+	next, prev *waiter       // in the lane; then next is the one whose fate was known next
+	ready      chan struct{} // of capacity 1: sent to when fate is known, by who found it out
 	marks      *[]uint64     // what the members return from take; nil: there is one, see finish
 	seq        uint64        // order of arrival
 	since      int64         // from when it counts; once the fate is known, since when that is
@@ -347,7 +347,7 @@ func (l *lane) grant(d *domain, now int64) {
 	l.finish(d, w, now, granted, int64(mark))
 }
 
-// finish takes w out of the lane and tells it its fate and, in place of the deadline, the
+// finish takes w out of the lane and notes its fate and, in place of the deadline, the
 // mark of a single member if it was granted, the wait if that was hopeless, or the limit if
 // it was oversize.
 func (l *lane) finish(d *domain, w *waiter, now int64, why fate, info int64) {
@@ -357,7 +357,12 @@ func (l *lane) finish(d *domain, w *waiter, now int64, why fate, info int64) {
 	if l.head == nil {
 		l.drained.Store(now)
 	}
-	w.ready <- struct{}{}
+	if d.fated == nil {
+		d.fated = w
+	} else {
+		d.last.next = w
+	}
+	d.last = w
 }
 
 // review sends away all whose wait has come to outlast their deadline, or whose cost the
