@@ -37,13 +37,7 @@ func Batch[T any](g *Group, in <-chan T, n int, o *BatchOptions) <-chan []T {
 	b := &batcher[T]{in: in, n: n, wait: o.Wait}
 	if o.Wait > 0 {
 		b.clk = timing.New(o.Clock)
-		b.rang = make(chan struct{}, 1)
-		b.alarm = timing.NewAlarm(b.clk, func() {
-			select {
-			case b.rang <- struct{}{}:
-			default:
-			}
-		})
+		b.timer = timing.NewTimer(b.clk)
 	}
 	// No buffer: a batch that nobody takes had better grow.
 	return sourceOf(g, 0, b.run)
@@ -58,18 +52,16 @@ type batcher[T any] struct {
 	batch []T
 	usual int // length of the batch before
 
-	// With a Wait above 0. The alarm sends to rang, whose capacity is 1: it is a reason
-	// to look at the time and nothing more.
+	// With a Wait above 0.
 	clk   *timing.Clock
-	alarm *timing.Alarm
-	rang  chan struct{}
+	timer *timing.Timer
 	due   int64 // instant at which the batch's first value has waited long enough
 }
 
 func (b *batcher[T]) run(s *sender[[]T]) error {
 	b.sender = s
-	if b.alarm != nil {
-		defer b.alarm.Stop()
+	if b.timer != nil {
+		defer b.timer.Stop()
 	}
 	for open := true; open; {
 		var v T
@@ -136,11 +128,11 @@ func (b *batcher[T]) gather() bool {
 	}
 	now := b.clk.Now()
 	b.due = timing.Later(now, b.wait)
-	b.alarm.Set(now, b.due)
+	b.timer.Set(now, b.due)
 	for len(b.batch) < b.n {
-		// What is there costs no select with three cases, but the alarm comes first.
+		// What is there costs no select with three cases, but the timer comes first.
 		select {
-		case <-b.rang:
+		case <-b.timer.C:
 			if b.isDue() {
 				return true
 			}
@@ -159,7 +151,7 @@ func (b *batcher[T]) gather() bool {
 			if !b.add(v, ok) {
 				return false
 			}
-		case <-b.rang:
+		case <-b.timer.C:
 			if b.isDue() {
 				return true
 			}
@@ -171,13 +163,13 @@ func (b *batcher[T]) gather() bool {
 	return true
 }
 
-// isDue tells whether the batch's time has come when the alarm has rung. If not, it was for
+// isDue tells whether the batch's time has come when the timer has woken it. If not, it was for
 // an earlier batch.
 func (b *batcher[T]) isDue() bool {
-	b.alarm.Rang()
+	b.timer.Rang()
 	now := b.clk.Now()
 	if now < b.due {
-		b.alarm.Set(now, b.due)
+		b.timer.Set(now, b.due)
 	}
 	return now >= b.due
 }

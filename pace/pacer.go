@@ -29,7 +29,7 @@ type Pacer struct {
 	clk     *timing.Clock
 	exact   timing.Precision
 	state   schedule.Schedule // owned by the feeder: when the next token comes up, one by one
-	sleeper sleeper           // owned by the feeder
+	timer   *timing.Timer     // owned by the feeder
 	calls   chan func()       // run by the feeder, which always takes them before long
 	stopped bool              // owned by the feeder: it is to end
 	once    sync.Once
@@ -52,8 +52,8 @@ func New(r Rate, o *Options) *Pacer {
 		done:  make(chan struct{}),
 	}
 	p.C = p.c
-	p.sleeper.init(p.clk)
-	p.sleeper.alarm.Tune(p.exact, int64(r.Interval()))
+	p.timer = timing.NewTimer(p.clk)
+	p.timer.Tune(p.exact, int64(r.Interval()))
 	now := p.clk.Now()
 	for range cap(p.c) {
 		p.c <- p.clk.Time(now)
@@ -69,7 +69,7 @@ func (p *Pacer) SetRate(r Rate) {
 	(*Options)(nil).Check("pace: Pacer.SetRate", r)
 	p.call(func() {
 		p.state.SetRate(p.clk.Now(), int64(r.Count()), int64(r.Span()))
-		p.sleeper.alarm.Tune(p.exact, int64(r.Interval()))
+		p.timer.Tune(p.exact, int64(r.Interval()))
 	})
 }
 
@@ -114,23 +114,23 @@ func (p *Pacer) call(f func()) {
 func (p *Pacer) feed(since int64) {
 	defer close(p.done)
 	defer p.drain()
-	defer p.sleeper.stop()
+	defer p.timer.Stop()
 	for now := p.clk.Now(); !p.stopped; {
 		due := p.state.Due(since, 0, 1)
 		if due > now {
 			now = p.clk.Now()
 		}
 		if due > now {
-			p.sleeper.set(now, due)
+			p.timer.Set(now, due)
 			select {
-			case <-p.sleeper.wake:
-				p.sleeper.woken()
+			case <-p.timer.C:
+				p.timer.Rang()
 			case f := <-p.calls:
 				f()
 			}
 			continue
 		}
-		p.sleeper.stop()
+		p.timer.Stop()
 		select {
 		case f := <-p.calls:
 			f()
@@ -174,24 +174,3 @@ func (p *Pacer) drain() {
 		}
 	}
 }
-
-// sleeper wakes a goroutine at an instant, through a channel. It belongs to that
-// goroutine.
-type sleeper struct {
-	wake  chan struct{} // of capacity 1; the alarm sends
-	alarm *timing.Alarm
-}
-
-func (s *sleeper) init(clk *timing.Clock) {
-	s.wake = make(chan struct{}, 1)
-	s.alarm = timing.NewAlarm(clk, func() {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
-	})
-}
-
-func (s *sleeper) set(now, at int64) { s.alarm.Set(now, at) }
-func (s *sleeper) woken()            { s.alarm.Rang() }
-func (s *sleeper) stop()             { s.alarm.Stop() }

@@ -28,16 +28,15 @@ func Throttle[T any](ctx context.Context, in <-chan T, r Rate, o *Options) <-cha
 	clk := timing.New(o.Clock)
 	state := schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack))
 	out := make(chan T)
-	s := new(sleeper)
-	s.init(clk)
-	s.alarm.Tune(timing.Precision(o.Precision), int64(r.Interval()))
-	go throttle(ctx, in, out, clk, &state, s)
+	t := timing.NewTimer(clk)
+	t.Tune(timing.Precision(o.Precision), int64(r.Interval()))
+	go throttle(ctx, in, out, clk, &state, t)
 	return out
 }
 
-func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing.Clock, state *schedule.Schedule, s *sleeper) {
+func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing.Clock, state *schedule.Schedule, t *timing.Timer) {
 	defer close(out)
-	defer s.stop()
+	defer t.Stop()
 	for {
 		var v T
 		var ok bool
@@ -54,16 +53,16 @@ func throttle[T any](ctx context.Context, in <-chan T, out chan<- T, clk *timing
 		since := state.Arrive(now)
 		due := state.Due(since, 0, 1)
 		for due > now {
-			s.set(now, due)
+			t.Set(now, due)
 			select {
-			case <-s.wake:
-				s.woken()
+			case <-t.C:
+				t.Rang()
 			case <-ctx.Done():
 				return
 			}
 			now = clk.Now()
 		}
-		s.stop()
+		t.Stop()
 		select {
 		case out <- v:
 			state.Take(now, since, 1)

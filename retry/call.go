@@ -29,7 +29,7 @@ type call struct {
 	verdict Verdict
 	hint    time.Duration
 
-	sleeper sleeper
+	timer *timing.Timer // made when it is first needed
 }
 
 func newCall(ctx context.Context, p *Policy) call {
@@ -115,7 +115,7 @@ func (c *call) next() error {
 	if c.p.OnRetry != nil {
 		c.p.OnRetry(Event{Attempt: c.attempts, Throttles: c.throttles, Throttled: throttled, Err: c.last, Delay: delay})
 	}
-	if cause := c.sleeper.until(c.ctx, c.clock(), at); cause != nil {
+	if cause := c.sleep(at); cause != nil {
 		return c.fail(cause)
 	}
 	return nil

@@ -8,19 +8,14 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// sleeper lets the goroutine of a call sleep. Its alarm is made when it is first needed.
-type sleeper struct {
-	wake  chan struct{} // of capacity 1; the alarm sends
-	alarm *timing.Alarm
-}
-
-// until sleeps until the instant given, or until ctx is done, in which case it returns the
-// cause. A done context wins over an instant that has come.
-func (s *sleeper) until(ctx context.Context, clk *timing.Clock, at int64) error {
+// sleep sleeps until the instant given, or until the call's context is done, in which case it
+// returns the cause. A done context wins over an instant that has come.
+func (c *call) sleep(at int64) error {
+	clk := c.clock()
 	for {
-		if cause := timing.Ended(ctx); cause != nil {
-			if s.alarm != nil {
-				s.alarm.Stop()
+		if cause := timing.Ended(c.ctx); cause != nil {
+			if c.timer != nil {
+				c.timer.Stop()
 			}
 			return cause
 		}
@@ -28,21 +23,14 @@ func (s *sleeper) until(ctx context.Context, clk *timing.Clock, at int64) error 
 		if now >= at {
 			return nil
 		}
-		if s.alarm == nil {
-			wake := make(chan struct{}, 1)
-			s.wake = wake
-			s.alarm = timing.NewAlarm(clk, func() {
-				select {
-				case wake <- struct{}{}:
-				default:
-				}
-			})
+		if c.timer == nil {
+			c.timer = timing.NewTimer(clk)
 		}
-		s.alarm.Set(now, at)
+		c.timer.Set(now, at)
 		select {
-		case <-s.wake:
-			s.alarm.Rang()
-		case <-ctx.Done():
+		case <-c.timer.C:
+			c.timer.Rang()
+		case <-c.ctx.Done():
 		}
 	}
 }
