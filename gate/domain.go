@@ -23,7 +23,7 @@ type domain struct {
 	dirty  []member // members whose queue must be looked at before the lock is released
 	synced []member // members whose state has been brought under the lock
 	fated  *waiter  // those who are to be told their fate when the lock is released
-	last   *waiter  // of them
+	last   *waiter  // of them, if there are any
 }
 
 // domains numbers them.
@@ -152,7 +152,7 @@ func (d *domain) unlock() {
 	}
 	d.synced = d.synced[:0]
 	w := d.fated
-	d.fated, d.last = nil, nil
+	d.fated = nil
 	d.mu.Unlock()
 	for w != nil {
 		next := w.next // it belongs to somebody else as soon as it knows

@@ -1,12 +1,15 @@
 package gate
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/escapement-go/escapement/internal/timing"
+	"github.com/escapement-go/escapement/pace"
 )
 
 // Entries that append to the log without a lock, from many goroutines and against one that
@@ -135,4 +138,39 @@ func TestWindowLogWraps(t *testing.T) {
 	if used := l.used(l.gone.Load()); used != 10 {
 		t.Errorf("%d used, want 10", used)
 	}
+}
+
+// The first who wait are woken by a bell, and the alarm calls its function for those behind
+// them alone. Whoever has gone, or was sent away, leaves the bell to others.
+func TestBellsAreForTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewRate(pace.PerSecond(100), nil)
+		calls := 0
+		g.n.alarm = timing.NewAlarm(g.clk, func() {
+			calls++
+			g.n.ring()
+		})
+		for round := range 3 {
+			g.Allow()
+			ctx, cancel := context.WithCancel(t.Context())
+			const behind = 6
+			for i := range crowd + behind {
+				ctx := ctx
+				if i >= behind {
+					ctx = t.Context()
+				}
+				go g.Wait(ctx)
+				synctest.Wait() // in this order
+			}
+			cancel() // they had bells
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if s := g.Stats(); s.Waiting > 0 || g.n.lane.belled != 0 {
+				t.Fatalf("round %d: %d wait, bells %b", round, s.Waiting, g.n.lane.belled)
+			}
+			if want := behind * (round + 1); calls != want {
+				t.Errorf("round %d: the alarm has called its function %d times, want %d", round, calls, want)
+			}
+		}
+	})
 }

@@ -39,7 +39,7 @@ type lane struct {
 	fresh   []waiter  // that never were
 	block   int       // how many were made at once the last time
 	bells   []*timing.Bell
-	belled  uint64 // a bit for each of the bells that somebody has
+	belled  uint64 // a bit for each of the bells that a waiter has
 
 	refused, abandoned atomic.Uint64
 
@@ -432,12 +432,15 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 	return w
 }
 
-// equip gives w a bell, if the clock is the real one and it is among the first. So those
-// behind cost no memory for it, nor the time to listen, and when they come up the alarms call
-// their functions.
+// crowd is how many waiters of a lane have a bell, 64 at most. Only tests change it.
+var crowd = 64
+
+// equip gives w a bell, if the clock is the real one and it is among the first. Those
+// behind cost no memory for it, nor the time to listen; if they come up before somebody
+// with a bell, the alarm calls its function.
 func (l *lane) equip(w *waiter) {
 	i := bits.TrailingZeros64(^l.belled)
-	if l.clk == nil || i == 64 {
+	if l.clk == nil || i >= crowd {
 		return
 	}
 	if i == len(l.bells) {

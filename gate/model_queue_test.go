@@ -229,12 +229,21 @@ func (q *modelQueue) advance(to int64) {
 		}
 		q.now = max(q.now, at)
 		// Whose context ends at the instant of the grant may have got in, or been told that
-		// the deadline comes first, before it ended. If not, it is as if it had never come.
-		head := len(q.waiting) > 0 && q.waiting[0].ends <= at
+		// the deadline comes first, before it ended. If not, it is as if it had never come,
+		// but for those who were told that their deadline comes first while it was in.
+		head, tie := len(q.waiting) > 0 && q.waiting[0].ends <= at, false
 		for _, w := range slices.Clone(q.waiting) {
-			if real, ok := q.asked(w.id); w.ends <= at && !(ok && real.err != w.cause && real.at == at) {
+			real, ok := q.asked(w.id)
+			now := ok && real.at == at
+			var late *gate.DeadlineError
+			switch {
+			case w.ends <= at && !(now && real.err != w.cause):
 				q.remove(w)
 				q.decide(w.id, w.cause)
+				tie = true
+			case tie && now && errors.As(real.err, &late):
+				q.remove(w)
+				q.decide(w.id, late)
 			}
 		}
 		if head || alarm <= at {
@@ -668,6 +677,9 @@ func checkModel(t *testing.T, lates []time.Duration, draw func(*rapid.T, time.Du
 	rapid.Check(t, func(rt *rapid.T) {
 		late := rapid.SampledFrom(lates).Draw(rt, "late")
 		mock := rapid.Bool().Draw(rt, "mock")
+		if !mock && late == 0 {
+			defer gate.Bells(rapid.SampledFrom([]int{0, 1, 3, 64}).Draw(rt, "bells"))()
+		}
 		if err := play(t, mock, late, draw(rt, late)); err != nil {
 			rt.Fatal(err)
 		}

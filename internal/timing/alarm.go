@@ -80,10 +80,10 @@ func (a *Alarm) SetBell(now, at int64, b *Bell) {
 	}
 }
 
-// Rang tells the alarm that its function has been called, or its bell heard, so that it can be set
-// to the same instant once more. Set or Stop must follow soon: until then nobody else
-// may be woken exactly.
-func (a *Alarm) Rang() { a.at, a.bell = 0, nil }
+// Rang tells the alarm that its function has been called, or its bell heard, so that it can be
+// set to the same instant once more. Set or Stop must follow soon: until then nobody else may
+// be woken exactly.
+func (a *Alarm) Rang() { a.at = 0 }
 
 // Stop unsets the alarm. A call that is already under way still comes.
 func (a *Alarm) Stop() {

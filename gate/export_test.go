@@ -1,0 +1,8 @@
+package gate
+
+// Bells sets how many waiters of a lane have a bell, and returns a function that sets it back.
+func Bells(n int) (reset func()) {
+	old := crowd
+	crowd = n
+	return func() { crowd = old }
+}
