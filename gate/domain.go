@@ -237,7 +237,7 @@ func (d *domain) process(m member) {
 				continue
 			}
 			if n.alarm != nil {
-				n.alarm.SetBell(now, due, l.rings(w))
+				n.alarm.SetBell(now, due, l.bell(w))
 			}
 			return
 		}

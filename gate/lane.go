@@ -310,21 +310,38 @@ func (l *lane) plan(now int64, ahead uint64, cost int) int64 {
 	return at
 }
 
-// blocker returns a place, other than p, that keeps the head back at now, or nil.
+// blocker returns a place, other than p, that keeps the head back at now, or nil. Then the head
+// counts from the instant at which the last of them let it go.
 func (l *lane) blocker(p *place, now int64) *place {
 	w := l.head
+	since := w.since
 	for i := range l.places {
 		q := &l.places[i]
 		if q == p {
 			continue
 		}
-		if first := q.m.node().parked; len(first) > 0 && first[0].lane.head.seq < w.seq {
+		n := q.m.node()
+		if len(n.parked) > 0 && n.parked[0].lane.head.seq < w.seq {
 			return q
 		}
-		if q.m.broken() != nil || w.cost > q.m.limit() || q.m.due(now, w.since, w.cost) > now {
+		if q.m.broken() != nil || w.cost > q.m.limit() {
 			return q
+		}
+		due := q.m.due(now, w.since, w.cost)
+		if due > now {
+			return q
+		}
+		switch {
+		case n.clk != nil:
+			since = max(since, due)
+		case n.dirty:
+			since = now // it can't tell since when, but has not looked yet
+		}
+		if l.insists {
+			since = max(since, n.front)
 		}
 	}
+	w.since = since
 	return nil
 }
 
@@ -454,21 +471,13 @@ func (l *lane) equip(w *waiter) {
 	w.bell = uint8(i + 1)
 }
 
-// bell returns the bell of w, or nil.
+// bell returns the bell of w, or nil. If w is a head that insists, several alarms may set it: the
+// last does, which is enough, because then w is looked at wherever it waits.
 func (l *lane) bell(w *waiter) *timing.Bell {
 	if w.bell == 0 {
 		return nil
 	}
 	return l.bells[w.bell-1]
-}
-
-// rings returns the bell of w, the head, for an alarm to ring; nil if w insists, because then
-// several may be set for it.
-func (l *lane) rings(w *waiter) *timing.Bell {
-	if l.insists {
-		return nil
-	}
-	return l.bell(w)
 }
 
 // get returns a waiter that is not in use. Those of a busy gate are made several at a
@@ -504,7 +513,11 @@ func (l *lane) drop(d *domain, w *waiter, now int64) {
 		for i := range l.places {
 			if p := &l.places[i]; p.pos == 0 {
 				at := w.since
-				if w.fate != granted {
+				switch {
+				case w.fate == granted:
+				case l.insists: // other members kept it here, and those behind it
+					at = now
+				default:
 					at = min(now, max(at, p.m.due(now, w.since, w.cost)))
 				}
 				p.m.node().passed(at)

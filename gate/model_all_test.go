@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/benbjohnson/clock"
 	"pgregory.net/rapid"
 
 	"github.com/escapement-go/escapement/gate"
@@ -664,6 +665,88 @@ func TestInsistingIsNotForgotten(t *testing.T) {
 		}
 		if early, late := <-got, <-got; early != 400*ms || late != 500*ms {
 			b.Errorf("got in at %v and %v, want 400ms and 500ms", early, late)
+		}
+	})
+}
+
+// insistent makes an entry of All(slot, rate, more...) insist, which takes 400 ms and a rate of
+// 10 a second with a burst of 1, whose token is there in the end, while the slot is taken. It
+// returns the pass that has the slot.
+func insistent(b *bubble.B, rate *gate.Rate, slot *gate.Concurrency, enter func()) gate.Pass {
+	s, _ := slot.TryEnter(1)
+	rate.Allow()
+	go enter()
+	b.Settle()
+	for i := range 4 {
+		s.Leave(nil) // to the rate
+		b.Settle()
+		s, _ = slot.TryEnter(1)
+		b.AdvanceTo(time.Duration(i+1) * 100 * ms) // to the slot
+		if i < 3 && !rate.Allow() {
+			b.Fatal("it insists already")
+		}
+	}
+	if rate.Allow() {
+		b.Fatal("it does not insist")
+	}
+	return s
+}
+
+// Whoever stood behind an entry that insisted on another member, and was cancelled, was not kept
+// back by the system.
+func TestNoCreditBehindInsisting(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		ctx, cancel := context.WithCancel(context.Background())
+		rate := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Clock: b.Clock()})
+		slot := gate.NewConcurrency(1)
+		insistent(b, rate, slot, func() { gate.All(slot, rate).Enter(ctx, 1) })
+		got := make(chan time.Duration, 2)
+		for range 2 {
+			go func() {
+				rate.Enter(context.Background(), 1)
+				got <- b.Now()
+			}()
+		}
+		b.AdvanceTo(700 * ms)
+		cancel()
+		b.Advance(time.Second)
+		if first, second := <-got, <-got; first != 700*ms || second != 800*ms {
+			b.Errorf("got in at %v and %v, want 700ms and 800ms", first, second)
+		}
+	})
+}
+
+// Nor was an entry that insists while the last of its members had nothing for it, whoever
+// finds out that it has.
+func TestNoCreditForInsisting(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		var c clock.Clock = clock.New()
+		if b.Clock() != nil {
+			c = b.Clock()
+		}
+		c = lateClock{c, 50 * ms} // so that nobody looks but those who come
+		rate := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Clock: c})
+		window := gate.NewWindow(1, time.Second, &gate.WindowOptions{Clock: c})
+		slot := gate.NewConcurrency(1)
+		window.TryEnter(1)
+		got := make(chan time.Duration, 2)
+		s := insistent(b, rate, slot, func() {
+			gate.All(slot, rate, window).Enter(context.Background(), 1)
+			got <- b.Now()
+		})
+		s.Leave(nil) // to the window, which could let it go at 1 s
+		b.AdvanceTo(1005 * ms)
+		go func() {
+			rate.Enter(context.Background(), 1)
+			got <- b.Now()
+		}()
+		for _, at := range []time.Duration{1005 * ms, 1100*ms - 1, 1100 * ms} {
+			b.AdvanceTo(at)
+			rate.Allow()
+		}
+		b.Advance(time.Second)
+		if first, second := <-got, <-got; first != 1005*ms || second != 1100*ms {
+			b.Errorf("got in at %v and %v, want 1.005s and 1.1s", first, second)
 		}
 	})
 }

@@ -73,3 +73,42 @@ func TestLateToRun(t *testing.T) {
 		})
 	}
 }
+
+// So does one whose alarms ring late, alone or in company: of the members none but the one
+// that kept it back counts.
+func TestLateAlarms(t *testing.T) {
+	const late = 5 * time.Millisecond
+	for name, make := range map[string]func(clock.Clock) gate.Gate{
+		"Rate": func(c clock.Clock) gate.Gate {
+			return gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c})
+		},
+		"with slots": func(c clock.Clock) gate.Gate {
+			return gate.All(gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c}), gate.NewConcurrency(1))
+		},
+		"behind slots": func(c clock.Clock) gate.Gate {
+			return gate.All(gate.NewConcurrency(1), gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c}))
+		},
+		"with a window": func(c clock.Clock) gate.Gate {
+			return gate.All(gate.NewWindow(2000, time.Second, &gate.WindowOptions{Clock: c}), gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c}))
+		},
+		"with a higher rate": func(c clock.Clock) gate.Gate {
+			return gate.All(gate.NewRate(pace.PerSecond(1500), &gate.RateOptions{Clock: c}), gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c}))
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := make(lateClock{clock.New(), late})
+			start := time.Now()
+			const n = 1000
+			for range n {
+				p, err := g.Enter(context.Background(), 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Leave(nil)
+			}
+			if took, least := time.Since(start), (n-1)*time.Millisecond; took < least || took > least+late+time.Millisecond {
+				t.Errorf("%s: %d tokens in %v, want %v and the last alarm's lateness", name, n, took, least)
+			}
+		})
+	}
+}
