@@ -17,7 +17,7 @@ type sink struct{ flow }
 
 func (s *sink) begin(g *Group) {
 	s.init(g)
-	g.enlist()
+	g.tally.enlist()
 }
 
 // end ends the sink and returns its error.
@@ -25,8 +25,7 @@ func (s *sink) end() (err error) {
 	if s.ended() {
 		err = s.g.awaitStages()
 	}
-	s.g.active.Add(-1)
-	s.g.wg.Done()
+	s.g.tally.end()
 	return err
 }
 

@@ -157,7 +157,7 @@ func (fl *flow) run(work func(*cell), c *cell, end func()) {
 		}
 		c.set(gone)
 		// Whoever has seen the output's end may take the group for idle.
-		fl.g.active.Add(-1)
+		fl.g.tally.retire()
 		if fl.left.Add(-1) == 0 {
 			end()
 		}
@@ -226,7 +226,7 @@ func sendSlowly[T any](fl *flow, c *cell, out chan<- T, v T) bool {
 // The group's side of stages.
 
 func (g *Group) enlistStage() {
-	g.enlist()
+	g.tally.enlist()
 	g.mu.Lock()
 	g.stages++
 	g.mu.Unlock()
@@ -241,7 +241,7 @@ func (g *Group) doneStage() {
 		g.idle = nil
 	}
 	g.mu.Unlock()
-	g.wg.Done()
+	g.tally.endRetired()
 }
 
 // awaitStages waits until all goroutines of all stages have ended, and returns the error

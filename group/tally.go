@@ -1,0 +1,79 @@
+package group
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A tally counts the goroutines of a group, those that have not ended and among them those
+// that are active, and lets others wait until none is left. It does what a sync.WaitGroup
+// and a counter beside it would do, but in one atomic word. The word is what the processors
+// take from each other all the time: with a second one, a job that does nothing costs up to
+// 30 ns more where two of them are at work.
+//
+// The zero tally has counted nobody. Unlike a WaitGroup it can count again from zero while
+// others still wait: each wait ends at some instant at which nobody was left.
+type tally struct {
+	word atomic.Int64 // the sum of the units below
+
+	// mu guards none, and the bit awaited, which is set while none is not nil. Nobody
+	// waits under it.
+	mu   sync.Mutex
+	none chan struct{} // closed, and forgotten, when nobody is left; nil: nobody waits for that
+}
+
+const (
+	awaited = 1       // a bit: somebody waits
+	present = 1 << 1  // up to bit 31: goroutines that have not ended
+	active  = 1 << 32 // and above: those of them that are active
+)
+
+// enlist counts a goroutine that is about to start, as active.
+func (t *tally) enlist() { t.word.Add(active + present) }
+
+// end is the end of an active goroutine.
+func (t *tally) end() { t.ended(t.word.Add(-active - present)) }
+
+// retire counts a goroutine as not active any more. Its end is endRetired.
+func (t *tally) retire() { t.word.Add(-active) }
+
+func (t *tally) endRetired() { t.ended(t.word.Add(-present)) }
+
+// active returns how many goroutines are active.
+func (t *tally) active() int { return int(t.word.Load() / active) }
+
+// ended takes what a goroutine left of the word.
+func (t *tally) ended(word int64) {
+	if uint32(word) == awaited {
+		t.wake()
+	}
+}
+
+// wake tells those who wait that nobody is left, unless somebody has come since, who will
+// then do so in turn, or has gone since, who already did.
+func (t *tally) wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if uint32(t.word.Load()) == awaited {
+		t.word.Add(-awaited)
+		close(t.none)
+		t.none = nil
+	}
+}
+
+// wait waits until nobody is left. All that the goroutines did until then has happened
+// before it returns.
+func (t *tally) wait() {
+	t.mu.Lock()
+	if t.none == nil {
+		if uint32(t.word.Add(awaited)) == awaited {
+			t.word.Add(-awaited)
+			t.mu.Unlock()
+			return
+		}
+		t.none = make(chan struct{})
+	}
+	none := t.none
+	t.mu.Unlock()
+	<-none
+}
