@@ -40,7 +40,7 @@ type Group struct {
 
 	// ctx is the group's context: WithContext's, or one that a gate made necessary. It
 	// lives as long as the group. Whoever reads it without the lock knows that it was
-	// made before: it is never replaced.
+	// made before: it is never replaced. It is always made by context.WithCancelCause.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	bound  bool // ctx is WithContext's: Wait ends it
@@ -213,7 +213,18 @@ func (g *Group) pass(cost int, f func() error) {
 		g.tally.end()
 		return
 	}
-	go g.enter(sem, cost, f)
+	go func() {
+		defer g.done(sem)
+		p, err := g.gate.Enter(g.ctx, cost)
+		if err != nil {
+			// A gate from elsewhere may not know of causes.
+			if !g.ended() {
+				g.fail(err)
+			}
+			return
+		}
+		g.work(p, f)
+	}()
 }
 
 // admit waits for the limit, and reports whether that ended before the context did.
@@ -260,14 +271,15 @@ func (g *Group) context() context.Context {
 
 // ended reports whether the group's context has ended. It is asked where a job would not
 // run for that, so the group has failed then.
+//
+// Err of a context of package context is one atomic load, less than half the price of a
+// look at the channel.
 func (g *Group) ended() bool {
-	select {
-	case <-g.ctx.Done():
-		g.fail(context.Cause(g.ctx))
-		return true
-	default:
+	if g.ctx.Err() == nil {
 		return false
 	}
+	g.fail(context.Cause(g.ctx))
+	return true
 }
 
 // fail makes err the group's error, if it is the first, and ends the context.
@@ -303,23 +315,12 @@ func (g *Group) done(sem <-chan struct{}) {
 // run is the goroutine of a job without a gate.
 func (g *Group) run(sem chan struct{}, f func() error) {
 	defer g.done(sem)
-	if err := g.call(f); err != nil {
+	if g.recovers {
+		f = recovering(f)
+	}
+	if err := f(); err != nil {
 		g.fail(err)
 	}
-}
-
-// enter is the goroutine of a job with a gate.
-func (g *Group) enter(sem chan struct{}, cost int, f func() error) {
-	defer g.done(sem)
-	p, err := g.gate.Enter(g.ctx, cost)
-	if err != nil {
-		// A gate from elsewhere may not know of causes.
-		if !g.ended() {
-			g.fail(err)
-		}
-		return
-	}
-	g.work(p, f)
 }
 
 // runEntered is the goroutine of a job that has entered the gate already.
@@ -339,9 +340,12 @@ func (g *Group) work(p gate.Pass, f func() error) {
 		p.Leave(context.Cause(g.ctx))
 		return
 	}
+	if g.recovers {
+		f = recovering(f)
+	}
 	err := errUnfinished
 	defer func() { p.Leave(err) }()
-	if err = g.call(f); err != nil {
+	if err = f(); err != nil {
 		// Before leaving: whoever gets the place must not start.
 		g.fail(err)
 	}

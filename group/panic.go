@@ -36,12 +36,12 @@ func (g *Group) SetRecover(on bool) {
 	g.recovers = on
 }
 
-// call calls f, whose panic may be an error.
-func (g *Group) call(f func() error) (err error) {
-	if g.recovers {
+// recovering returns f with its panics as errors.
+func recovering(f func() error) func() error {
+	return func() (err error) {
 		defer caught(&err)
+		return f()
 	}
-	return f()
 }
 
 // caught makes a panic the error of the function that deferred it.
