@@ -94,6 +94,9 @@ func (g *Gate) build(now int64) *request {
 		if o.what == 't' && o.epoch != k.epoch {
 			o.a = never >> 12 // whatever the mark: what it stood for is forgotten, but not what was said
 		}
+		if o.what == 's' && o.epoch != k.epoch {
+			o.a = 0 // likewise
+		}
 		r.args = append(r.args, string(o.what), o.a, b, 0)
 	}
 	for _, t := range r.tries {
@@ -127,7 +130,7 @@ func (once) NoRetry() bool { return true }
 func (g *Gate) call(r *request) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
-	head := []any{"evalsha", script, len(g.keys), g.keys[0], g.keys[1], g.keys[2], g.keys[3]}
+	head := []any{"evalsha", script, len(g.keys), g.keys[0], g.keys[1]}
 	cmd := redis.NewCmd(ctx, append(head, r.args...)...)
 	err := g.client.Process(ctx, once{cmd})
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
@@ -274,7 +277,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 			g.slots = append(g.slots, s)
 		}
 	}
-	if g.gaveUp = a[10] == 1; g.gaveUp {
+	if a[10] == 1 {
 		for w := g.queue.first; w != nil; w = g.queue.first {
 			g.refuse(w, gate.ErrGaveUp)
 		}

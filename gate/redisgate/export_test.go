@@ -3,10 +3,10 @@ package redisgate
 import "strings"
 
 // Script returns the script with another clock and another server in it: the instant is the
-// list that the fifth key holds, and what the server says of itself the string in the sixth.
+// list that the third key holds, and what the server says of itself the string in the fourth.
 func Script() string {
-	s := replaced(text, "redis.call('TIME')", "redis.call('LRANGE', KEYS[5], 0, 1)")
-	return replaced(s, "redis.call('INFO', 'server')", "redis.call('GET', KEYS[6])")
+	s := replaced(text, "redis.call('TIME')", "redis.call('LRANGE', KEYS[3], 0, 1)")
+	return replaced(s, "redis.call('INFO', 'server')", "redis.call('GET', KEYS[4])")
 }
 
 // Skew makes this process see the server's clock wrong by the seconds in the key "skew".

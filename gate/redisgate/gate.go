@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,7 +75,6 @@ type Gate struct {
 	listens  bool          // it is in the hub
 	heard    bool          // the hub hears for it
 	quiet    int64         // instant since when nobody is here; or 0
-	gaveUp   bool
 	interval time.Duration // of an adaptive limit, as last heard
 }
 
@@ -107,14 +107,12 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 	case o.Timeout < 0:
 		panic(fmt.Sprintf("redisgate: New: Timeout must not be negative, got %v", o.Timeout))
 	}
-	if !strings.Contains(key, "{") {
-		key = "{" + key + "}"
-	}
+	key = tagged(key)
 	g := &Gate{
 		client:   client,
-		keys:     []string{key + ":gate", key + ":slots", key + ":windows", key + ":members"},
+		keys:     []string{key + ":gate", key + ":slots"},
 		id:       rand.Text(),
-		limits:   limits,
+		limits:   slices.Clone(limits),
 		horizon:  o.Horizon,
 		timeout:  o.Timeout,
 		fallback: o.Fallback,
@@ -156,6 +154,18 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 	g.alarm = time.AfterFunc(never, g.ring)
 	g.alarm.Stop()
 	return g
+}
+
+// tagged returns the key with a hash tag. A cluster takes what is between the first brace and the
+// next closing one for it, if that is not empty.
+func tagged(key string) string {
+	if _, tag, ok := strings.Cut(key, "{"); ok && strings.Index(tag, "}") > 0 {
+		return key
+	}
+	if strings.HasPrefix(key, "}") {
+		key = ":" + key
+	}
+	return "{" + key + "}"
 }
 
 // Enter is described at [gate.Gate]. A cost above the burst or the capacity of any limit is a
@@ -205,13 +215,14 @@ func (e entrance) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 	checkCost("Gate.TryEnter", cost)
 	g.mu.Lock()
-	if g.closed || g.gaveUp || cost > g.capacity || g.queue.count > 0 {
+	now := instant()
+	elsewhere := g.link.away != nil && g.fallback != nil
+	if g.closed || cost > g.capacity || g.queue.count > 0 || elsewhere && g.held(now) {
 		g.stats.Refused++
 		g.mu.Unlock()
 		return gate.Pass{}, false
 	}
-	now := instant()
-	if g.link.away != nil && g.fallback != nil {
+	if elsewhere {
 		g.link.poke = true
 		g.look(now)
 		g.mu.Unlock()

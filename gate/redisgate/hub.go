@@ -81,6 +81,9 @@ func (h *hub) changed() {
 
 // listen joins or leaves the hub, as is due.
 func (g *Gate) listen(now int64, wake func(int64)) {
+	if _, ring := g.client.(*redis.Ring); ring {
+		return // where a key is may change, and the subscription would not go with it
+	}
 	if !g.closed && (g.queue.count > 0 && (len(g.slots) > 0 || g.link.ask > 0) || g.ttl > 0 && g.units.use > 0) {
 		g.quiet = 0
 		if !g.listens {

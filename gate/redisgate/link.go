@@ -81,11 +81,12 @@ func (g *Gate) look(now int64) {
 	g.letIn(now, wake)
 	if g.link.sent != 0 && g.link.away == nil {
 		if at := later(g.link.sent, g.timeout); now >= at {
-			g.gone(fmt.Errorf("no answer within %v", g.timeout))
+			g.link.away = fmt.Errorf("no answer within %v", g.timeout)
 		} else {
 			wake(at)
 		}
 	}
+	g.detour(now, wake)
 	if at := g.callAt(now); at <= now && !g.running {
 		g.running = true
 		go g.run()
@@ -109,7 +110,7 @@ func (g *Gate) letIn(now int64, wake func(int64)) {
 		}
 		g.slots = append(g.slots, s)
 	}
-	for len(g.slots) > 0 && g.link.muted == 0 && g.link.held <= now {
+	for len(g.slots) > 0 && !g.held(now) {
 		s := g.slots[0]
 		if now < s.from {
 			wake(s.from)
@@ -212,16 +213,23 @@ func (g *Gate) fail(r *request, err error, now int64) {
 		k.retry = later(now, min(firstWait<<min(k.fails-2, 10), lastWait))
 	}
 	if k.fails > 1 || now-r.sent >= int64(g.timeout) {
-		g.gone(err)
+		k.away = err
 	}
 }
 
-// gone notes that Redis is away, and sends those who wait to the fallback.
-func (g *Gate) gone(err error) {
-	g.link.away = err
-	if g.fallback == nil {
+// held reports whether nobody may be let in.
+func (g *Gate) held(now int64) bool { return g.link.muted > 0 || g.link.held > now }
+
+// detour sends those who wait without a slot to the fallback while Redis is away.
+func (g *Gate) detour(now int64, wake func(int64)) {
+	if g.link.away == nil || g.fallback == nil || g.queue.count <= len(g.slots) {
 		return
 	}
+	if g.held(now) {
+		wake(g.link.held)
+		return
+	}
+	g.link.poke = true
 	for w := g.queue.at(len(g.slots)); w != nil; {
 		next := w.next
 		w.err = errAway

@@ -131,12 +131,6 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 		g.mu.Unlock()
 		return gate.Pass{}, err
 	}
-	if g.link.away != nil && g.fallback != nil {
-		g.link.poke = true
-		g.look(now)
-		g.mu.Unlock()
-		return g.elsewhere(ctx, cost, cancel)
-	}
 	g.queue.push(w, false)
 	g.look(now)
 	g.mu.Unlock()
@@ -195,8 +189,6 @@ func (g *Gate) hopeless(w *waiter, now int64) error {
 		return ErrClosed
 	case w.cost > g.capacity:
 		return &gate.CapacityError{Cost: w.cost, Capacity: g.capacity}
-	case g.gaveUp:
-		return gate.ErrGaveUp
 	case w.deadline == never || g.queue.count == 0 || g.link.away != nil:
 		return nil
 	}
@@ -232,6 +224,9 @@ func (g *Gate) leave(w *waiter) {
 		for p := w.prev; p != nil; p = p.prev {
 			i++
 		}
+	}
+	if next := w.next; w == g.queue.at(len(g.slots)) && (next == nil || next.cost < w.cost) {
+		g.link.ask, g.link.due = 0, 0 // what was heard was heard of w
 	}
 	g.queue.remove(w)
 	g.align(i)

@@ -10,7 +10,10 @@
 -- A slot is an instant at which an entry of some cost may go, by every limit. Slots are
 -- handed out in order of time: none is earlier than the one before, unless it was given back.
 --
--- KEYS  1 state (hash)   2 slots given back (sorted set)   3 windows (hash)   4 members (hash)
+-- KEYS  1 state (hash)   2 slots given back (sorted set)
+-- All that a limit depends on is in one key, so that nobody can lose a part of it. Fields of the
+-- state that are of many: 'w1:end', what a window (the first limit) has let in by a cell that
+-- ends then, and 'm:name', what a member holds and wants of a limit of units.
 -- ARGV  1 name of the process      2 horizon: no slot is ever further away
 --       3 how late a slot may be used                      4 how far away one may be, this time
 --       5 epoch that the process knows, or 0               6 generation that it knows
@@ -54,12 +57,10 @@ local me, horizon, late, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 local knows, knowsgen, alive, jumped = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] ~= '0', ARGV[7] == '2'
 local newest, floorat = tonumber(ARGV[9]), tonumber(ARGV[10])
 
--- The state as it is stored.
-local state, written = {}, {}
-do
-  local flat = redis.call('HGETALL', KEYS[1])
-  for i = 1, #flat, 2 do state[flat[i]] = flat[i + 1] end
-end
+-- The state as it is stored, what is to be written, and the fields that are to go.
+local state, written, gone = {}, {}, {}
+local flat = redis.call('HGETALL', KEYS[1])
+for i = 1, #flat, 2 do state[flat[i]] = flat[i + 1] end
 local function get(name) return tonumber(state[name] or '0') end
 local function set(name, value)
   value = type(value) == 'number' and num(value) or value
@@ -69,9 +70,10 @@ local function set(name, value)
   end
 end
 
--- What another life of the server, or another clock, has left behind is worth nothing.
+-- What another life of the server, or another clock, has left behind is worth nothing. Epochs
+-- only grow, so a state that is older than what a process knows was overtaken elsewhere.
 local epoch = get('epoch')
-local lost = epoch ~= 0 and (state.run ~= run or now < get('seen') - 1000000 or (jumped and knows == epoch))
+local lost = epoch ~= 0 and (state.run ~= run or knows > epoch or now < get('seen') - 1000000 or (jumped and knows == epoch))
 local fresh = epoch == 0 or lost
 if not fresh then now = max(now, get('seen')) end
 local grace = 0
@@ -82,8 +84,9 @@ if fresh then
     -- It is new here, and nobody knows better. So is the server, maybe.
     grace = max(0, horizon + late - uptime * 1000000)
   end
-  state = {}
-  epoch = now
+  for name in pairs(state) do gone[name] = true end
+  state, flat = {}, {}
+  epoch = max(now, knows + 1)
   set('epoch', epoch)
   set('run', run)
 end
@@ -91,10 +94,10 @@ local gen, last, hold = get('gen'), get('last'), get('hold')
 local publish = {}
 
 -- The limits.
-local limits, windows, units, adaptive = {}, false, nil, nil
+local limits, units, adaptive = {}, nil, nil
 local at = 12
 for i = 1, tonumber(ARGV[11]) do
-  local l = { kind = ARGV[at], id = tostring(i) }
+  local l = { kind = ARGV[at] }
   local function arg(k) return tonumber(ARGV[at + k]) end
   if l.kind == 'g' then
     l.span, l.n, l.burst, l.debt, l.strict = arg(1), arg(2), arg(3), arg(4), arg(5) == 1
@@ -108,48 +111,57 @@ for i = 1, tonumber(ARGV[11]) do
     adaptive = l
   elseif l.kind == 'w' then
     l.span, l.n, l.cell, l.count = arg(1), arg(2), arg(3), arg(4)
-    l.cells, l.counts, l.first, l.total, l.dirty = {}, {}, 1, 0, {}
-    windows = true
+    l.cells, l.counts, l.first, l.total = {}, {}, 1, 0
   else
     l.n, l.ttl, l.used = arg(1), arg(2), arg(3)
     units = l
   end
-  if l.span and l.kind ~= 'w' then l.tat, l.part = get('t' .. i), get('f' .. i) end
+  if l.span and l.kind ~= 'w' then
+    l.tat, l.part = get('t' .. i), get('f' .. i)
+    -- Parts of another size: somebody has the limit with other numbers.
+    if l.part >= l.n then l.tat, l.part = l.tat + 1, 0 end
+  end
   limits[i] = l
   at = at + 10
 end
 
 -- A window counts by cells: what went in one counts until its end is a span ago.
-local gone = {}
-if windows then
-  local flat = {}
-  if not fresh then flat = redis.call('HGETALL', KEYS[3]) end
-  for i = 1, #flat, 2 do
-    local id, cell = string.match(flat[i], '(%d+):(%d+)')
+local members = {}
+for i = 1, #flat, 2 do
+  local name = flat[i]
+  local id, e = string.match(name, '^w(%d+):(%d+)$')
+  if id then
     local l = limits[tonumber(id)]
-    cell = tonumber(cell)
-    if not l or l.kind ~= 'w' or (cell + 1) * l.cell + l.span <= now then
-      gone[#gone + 1] = flat[i]
+    e = tonumber(e)
+    if not l or l.kind ~= 'w' or e + l.span <= now then
+      gone[name] = true
     else
-      l.cells[#l.cells + 1] = cell
-      l.counts[cell] = tonumber(flat[i + 1])
-      l.total = l.total + l.counts[cell]
+      l.cells[#l.cells + 1] = e
+      l.counts[e] = tonumber(flat[i + 1])
+      l.total = l.total + l.counts[e]
     end
+  elseif string.sub(name, 1, 2) == 'm:' then
+    members[string.sub(name, 3)] = flat[i + 1]
   end
-  for _, l in ipairs(limits) do if l.cells then table.sort(l.cells) end end
+end
+for _, l in ipairs(limits) do if l.cells then table.sort(l.cells) end end
+
+-- add counts so many tokens more, or less, in the cell of that end.
+local function add(l, e, count)
+  if not l.counts[e] then
+    l.counts[e] = 0
+    l.cells[#l.cells + 1] = e
+    if #l.cells > 1 and l.cells[#l.cells - 1] > e then table.sort(l.cells) end
+  end
+  count = max(count, -l.counts[e])
+  l.counts[e] = l.counts[e] + count
+  l.total = l.total + count
+  l.dirty = l.dirty or {}
+  l.dirty[e] = true
 end
 
-local function add(l, instant, count)
-  local cell = floor(instant / l.cell)
-  if not l.counts[cell] then
-    l.counts[cell] = 0
-    l.cells[#l.cells + 1] = cell
-    if #l.cells > 1 and l.cells[#l.cells - 1] > cell then table.sort(l.cells) end
-  end
-  l.counts[cell] = l.counts[cell] + count
-  l.total = l.total + count
-  l.dirty[cell] = true
-end
+-- cellend returns the end of the cell that the instant is in.
+local function cellend(l, instant) return (floor(instant / l.cell) + 1) * l.cell end
 
 -- move shifts the schedule of a rate by so many tokens.
 local function move(l, tokens)
@@ -184,7 +196,9 @@ if knows ~= 0 and knows ~= epoch then
   for _, l in ipairs(limits) do
     if l.tat then atleast(l, now + l.debt) end
     if l.kind == 'a' and l.known > l.span then l.span = min(l.known, l.slowest) end
-    if l.kind == 'w' and l.count > l.total then add(l, max(now + newest, now - l.span), l.count - l.total) end
+    if l.kind == 'w' and l.count > l.total then
+      add(l, cellend(l, max(now + newest, now - l.span)), l.count - l.total)
+    end
   end
 end
 
@@ -197,11 +211,9 @@ local function replan()
       l.tat, l.part = from + debt, 0
       move(l, l.burst)
     elseif l.kind == 'w' then
-      while #l.cells > 0 and l.cells[#l.cells] * l.cell > from do
-        local cell = table.remove(l.cells)
-        l.total = l.total - l.counts[cell]
-        l.counts[cell] = 0
-        l.dirty[cell] = true
+      for i = #l.cells, 1, -1 do
+        if l.cells[i] - l.cell <= from then break end
+        add(l, l.cells[i], -l.counts[l.cells[i]])
       end
     end
   end
@@ -230,9 +242,9 @@ local function earliest(s, cost)
     elseif l.kind == 'w' then
       l.head, l.left = l.first, l.total
       while l.left + cost > l.n and l.head <= #l.cells do
-        local cell = l.cells[l.head]
-        s = max(s, (cell + 1) * l.cell + l.span)
-        l.left = l.left - l.counts[cell]
+        local e = l.cells[l.head]
+        s = max(s, e + l.span)
+        l.left = l.left - l.counts[e]
         l.head = l.head + 1
       end
     end
@@ -247,26 +259,24 @@ local function take(s, cost)
       move(l, cost)
     elseif l.kind == 'w' then
       l.first, l.total = l.head, l.left
-      add(l, s, cost)
+      add(l, cellend(l, s), cost)
     end
   end
   last = s
 end
 
 -- The members: who has units of a concurrency limit, and who wants some.
-local members, others, free, allowed, mine = {}, 0, 0, 0, { 0, 0, 0 }
+local others, free, allowed, mine = 0, 0, 0, { 0, 0, 0 }
 local wanted, expires = false, nil
 if units then
   local levels = {}
-  local flat = {}
-  if not fresh then flat = redis.call('HGETALL', KEYS[4]) end
-  for i = 1, #flat, 2 do
-    local expiry, held, want = string.match(flat[i + 1], '(%d+):(%d+):(%d+)')
+  for name, value in pairs(members) do
+    local expiry, held, want = string.match(value, '(%d+):(%d+):(%d+)')
     expiry, held, want = tonumber(expiry), tonumber(held), tonumber(want)
-    if flat[i] == me then
+    if name == me then
       mine = { expiry, held, want }
     elseif expiry <= now then
-      members[#members + 1] = flat[i]
+      gone['m:' .. name] = true
       if held > 0 then publish.c = true end
     else
       others = others + held
@@ -329,16 +339,19 @@ local function throttle(mark, after)
   if after > 0 then holdfor(after) end
 end
 
--- settle changes what the slot has cost by delta tokens. A bucket that gives tokens back lets
+-- settle changes what the slot has cost by delta tokens; the instant 0 is that of one that is
+-- forgotten. A bucket that gives tokens back lets
 -- those who come next be closer to those who have gone in between than it would have: a strict
 -- one gives back only what was last.
 local function settle(instant, delta, asked)
+  delta = min(delta, 2 ^ 50)
   for _, l in ipairs(limits) do
     if l.tat then
       local least = min(l.tat, last + floor(l.span / l.n) + 1)
       if delta > 0 then
         atleast(l, now)
         move(l, min(delta, floor(2 ^ 51 / l.span)))
+        l.tat = min(l.tat, now + 2 ^ 51)
       elseif instant == last then
         move(l, delta)
       elseif asked and not l.strict then
@@ -346,13 +359,8 @@ local function settle(instant, delta, asked)
         if last > now then atleast(l, least) end
       end
     elseif l.kind == 'w' then
-      local cell = floor(instant / l.cell)
-      if l.counts[cell] then
-        delta = max(delta, -l.counts[cell])
-        l.counts[cell] = l.counts[cell] + delta
-        l.total = l.total + delta
-        l.dirty[cell] = true
-      end
+      local e = cellend(l, instant)
+      if e + l.span > now then add(l, e, delta) end
     end
   end
 end
@@ -364,8 +372,8 @@ while op <= ops do
   local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
   if what == 'd' or what == 'y' then
     want = want + a * (what == 'd' and b or 1)
-  elseif (what == 's' or what == 'v') and knows == epoch then
-    settle(a, b, what == 's')
+  elseif what == 's' or what == 'v' then
+    if knows == epoch then settle(a, b, what == 's') elseif b > 0 then settle(0, b) end
   elseif what == 'o' then
     if knows == epoch then success(a) end
   elseif what == 't' then
@@ -464,7 +472,7 @@ end
 set('gen', gen)
 set('hold', hold)
 set('last', last)
-local ends = max(now, hold, last) + late
+local ends, wrote = max(hold, last) + late, changed
 for i, l in ipairs(limits) do
   if l.tat then
     set('t' .. i, l.tat)
@@ -480,45 +488,41 @@ for i, l in ipairs(limits) do
       if l.span > l.fastest or l.gaveup == 1 then ends = max(ends, now + 60000000) end
     end
   elseif l.kind == 'w' then
-    if #l.cells > 0 then ends = max(ends, (l.cells[#l.cells] + 1) * l.cell + l.span) end
-  else
-    ends = max(ends, now + l.ttl)
+    if #l.cells > 0 then ends = max(ends, l.cells[#l.cells] + l.span) end
+    for e in pairs(l.dirty or {}) do
+      local name = 'w' .. i .. ':' .. num(e)
+      if l.counts[e] > 0 then written[name] = num(l.counts[e]) else gone[name] = true end
+      wrote = true
+    end
   end
 end
-local held, unmet = 0, 0
 if units then
-  held = units.used + got
-  unmet = want - got
+  local held = units.used + got
+  local unmet = want - got
   if held < mine[2] and wanted then publish.c = true end
   if unmet > 0 and mine[3] == 0 and others > 0 then publish.c = true end
+  if held + unmet > 0 then
+    ends = max(ends, now + units.ttl)
+    written['m:' .. me] = num(now + units.ttl) .. ':' .. num(held) .. ':' .. num(max(0, unmet))
+  elseif mine[1] > 0 then
+    gone['m:' .. me] = true
+    wrote = true
+  end
+  ends = max(ends, get('grace'))
+  for _, value in pairs(members) do ends = max(ends, tonumber(string.match(value, '%d+'))) end
 end
 local fields = {}
 for name, value in pairs(written) do
+  gone[name] = nil
   fields[#fields + 1] = name
   fields[#fields + 1] = value
 end
-local wrote = #fields > 0 or changed
-for _, l in ipairs(limits) do wrote = wrote or (l.dirty and next(l.dirty) ~= nil) end
-if wrote or (units and held + unmet + mine[2] + mine[3] > 0) then
+if #fields > 0 or wrote then
   redis.call('HSET', KEYS[1], 'seen', num(now), unpack(fields))
-  if fresh then redis.call('DEL', KEYS[2], KEYS[3], KEYS[4]) end
-  if windows then
-    for i, l in ipairs(limits) do
-      if l.dirty then
-        for cell in pairs(l.dirty) do
-          local name = l.id .. ':' .. num(cell)
-          if l.counts[cell] > 0 then
-            redis.call('HSET', KEYS[3], name, num(l.counts[cell]))
-          else
-            redis.call('HDEL', KEYS[3], name)
-          end
-        end
-      end
-    end
-    for _, name in ipairs(gone) do redis.call('HDEL', KEYS[3], name) end
-  end
+  gone.seen = nil
+  for name in pairs(gone) do redis.call('HDEL', KEYS[1], name) end
   if stale then
-    if not fresh then redis.call('DEL', KEYS[2]) end
+    redis.call('DEL', KEYS[2])
   elseif changed then
     for i, b in ipairs(back) do
       if b[2] > 0 and (b.used or not b[3]) then
@@ -528,19 +532,9 @@ if wrote or (units and held + unmet + mine[2] + mine[3] > 0) then
     end
     redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '(' .. num(now))
   end
-  if units then
-    if held + unmet > 0 then
-      redis.call('HSET', KEYS[4], me, num(now + units.ttl) .. ':' .. num(held) .. ':' .. num(max(0, unmet)))
-    elseif mine[1] > 0 then
-      redis.call('HDEL', KEYS[4], me)
-    end
-    for _, name in ipairs(members) do redis.call('HDEL', KEYS[4], name) end
-  end
-  local ttl = num(floor((ends - now) / 1000) + 1000 + floor(horizon / 1000))
+  local ttl = num(floor(max(0, ends - now) / 1000) + 1000 + floor(horizon / 1000))
   redis.call('PEXPIRE', KEYS[1], ttl)
   if changed then redis.call('PEXPIRE', KEYS[2], ttl) end
-  if windows then redis.call('PEXPIRE', KEYS[3], ttl) end
-  if units then redis.call('PEXPIRE', KEYS[4], ttl) end
 end
 if publish.g then redis.call('PUBLISH', KEYS[1], 'g ' .. num(epoch) .. ' ' .. num(gen)) end
 if publish.c then redis.call('PUBLISH', KEYS[1], 'c ' .. me) end

@@ -43,7 +43,7 @@ func (u *units) put(s slot) {
 func (g *Gate) lend(cost int) (slot, bool) {
 	u := &g.units
 	now := instant()
-	if g.ttl == 0 || g.timed || g.link.muted > 0 || g.link.held > now || now >= g.leaseEnds() || u.use+cost > min(u.held, u.cap) {
+	if g.ttl == 0 || g.timed || g.held(now) || now >= g.leaseEnds() || u.use+cost > min(u.held, u.cap) {
 		return slot{}, false
 	}
 	u.use += cost
