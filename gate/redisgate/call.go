@@ -58,13 +58,20 @@ func (g *Gate) build(now int64) *request {
 		behind = g.slots[n-1].name
 	}
 	us := func(at int64) int64 { return (at - now) / 1000 }
+	w, waited := g.queue.at(len(g.slots)), int64(0)
+	if w != nil {
+		waited = max(0, -us(w.came))
+		if now < k.ask && len(r.tries) == 0 && g.ttl == 0 {
+			w, waited = nil, -1
+		}
+	}
 	newest := int64(0)
 	if k.newest != 0 {
 		newest = max(us(k.newest), -most)
 	}
 	r.args = append(make([]any, 0, 16+10*len(g.limits)+4*len(r.ops)),
 		g.id, micros(g.horizon), micros(g.late), micros(ahead), k.epoch, k.gen, state,
-		max(0, us(k.held)), newest, behind, len(g.limits))
+		max(0, us(k.held)), newest, behind, waited, len(g.limits))
 	for i, l := range g.limits {
 		d := k.known[i]
 		x := max(0, d.x-(now-d.at)/1000-1)
@@ -101,10 +108,6 @@ func (g *Gate) build(now int64) *request {
 	}
 	for _, t := range r.tries {
 		r.args = append(r.args, "y", t.cost, 0, 0)
-	}
-	w := g.queue.at(len(g.slots))
-	if now < k.ask && len(r.tries) == 0 && g.ttl == 0 {
-		w = nil
 	}
 	for ; w != nil && len(r.asked) < most1call; w = w.next {
 		limit := int64(0)

@@ -79,7 +79,8 @@ func (h *hub) changed() {
 	}
 }
 
-// listen joins or leaves the hub, as is due.
+// listen joins or leaves the hub, as is due. Who has a [redis.Ring] leases no further ahead than
+// somebody whom the hub does not hear for.
 func (g *Gate) listen(now int64, wake func(int64)) {
 	if _, ring := g.client.(*redis.Ring); ring {
 		return // where a key is may change, and the subscription would not go with it
@@ -123,10 +124,13 @@ func (h *hub) run() {
 	ctx := context.Background()
 	ps := h.client.Subscribe(ctx)
 	confirmed := map[string]bool{} // by channel that was asked for
-	var events <-chan any
+	var events, heard <-chan any   // events, or nil when there are no more
 	for {
 		select {
-		case e := <-events:
+		case e, ok := <-heard:
+			if !ok {
+				heard = nil // the client was closed
+			}
 			switch e := e.(type) {
 			case *redis.Subscription:
 				if again, ok := confirmed[e.Channel]; ok && e.Kind == "subscribe" {
@@ -165,6 +169,7 @@ func (h *hub) run() {
 		}
 		if events == nil {
 			events = ps.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second), redis.WithChannelPingTimeout(time.Second))
+			heard = events
 		}
 	}
 	_ = ps.Close()

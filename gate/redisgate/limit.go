@@ -47,7 +47,7 @@ type StrictOptions struct {
 
 	// Guard is how much later than its slot an entry may go. It pays for round trips and late
 	// wake-ups, and for the jitter on the way to the far side if that counts arrivals. 0 means a
-	// fiftieth of the span, but at least 10 ms.
+	// fiftieth of the span, but at least 10 ms and at most a second.
 	Guard time.Duration
 }
 
@@ -102,7 +102,8 @@ func Rate(r pace.Rate, o *RateOptions) Limit {
 // defaults.
 type WindowOptions struct {
 	// Guard is how much later than its slot an entry may go, and how much the span is
-	// lengthened for it; see StrictOptions. 0 means a fiftieth of the span, but at least 10 ms.
+	// lengthened for it; see StrictOptions. 0 means a fiftieth of the span, but at least 10 ms
+	// and at most a second.
 	Guard time.Duration
 }
 
@@ -269,7 +270,7 @@ func checkGuard(name string, guard, span time.Duration) time.Duration {
 		panic(fmt.Sprintf("redisgate: %s: Guard must not be negative, got %v", name, guard))
 	}
 	if guard == 0 {
-		return max(span/50, 10*time.Millisecond)
+		return min(max(span/50, 10*time.Millisecond), time.Second)
 	}
 	return guard
 }

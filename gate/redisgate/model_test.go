@@ -166,7 +166,7 @@ func TestScriptAgainstModel(t *testing.T) {
 			m.limits = append(m.limits, l)
 		}
 		head := func(ahead, epoch int64) []any {
-			return append([]any{"me", 60_000_000, 10_000, ahead, epoch, 0, 0, 0, 0, 0, len(m.limits)}, specs...)
+			return append([]any{"me", 60_000_000, 10_000, ahead, epoch, 0, 0, 0, 0, 0, 0, len(m.limits)}, specs...)
 		}
 		now, epoch := int64(1_790_000_000_000_000), int64(0)
 		for range rapid.IntRange(1, 25).Draw(t, "calls") {
@@ -293,7 +293,7 @@ func TestScriptNeverOver(t *testing.T) {
 				state = 1
 			}
 			pass := now - c.at
-			a := s.call(nop{}, append([]any{fmt.Sprint("c", i), horizon, late, horizon, c.epoch, c.gen, state, 0, c.newest - now, 0, 2,
+			a := s.call(nop{}, append([]any{fmt.Sprint("c", i), horizon, late, horizon, c.epoch, c.gen, state, 0, c.newest - now, 0, 0, 2,
 				"g", span, n, burst, max(0, c.debt[0]-pass), 1, 0, 0, 0, 0,
 				"w", span, n + burst, span / 128, c.debt[1], 0, 0, 0, 0, 0}, op...)...)
 			if a[1] != c.epoch || a[2] != c.gen {
@@ -363,7 +363,7 @@ func TestScriptRemembers(t *testing.T) {
 	} {
 		s.fresh()
 		s.at(t, now, "one", 1000)
-		a := s.call(t, "me", sec/2, 0, sec/2, 77, 0, 1, c.hold, 0, 0, 2,
+		a := s.call(t, "me", sec/2, 0, sec/2, 77, 0, 1, c.hold, 0, 0, 0, 2,
 			"g", sec/2, 1, 1, c.debt, 0, 0, 0, 0, 0,
 			"w", 20*sec, 5, 20*sec/128, c.count, 0, 0, 0, 0, 0,
 			"d", 1, 1, 0)
@@ -381,7 +381,7 @@ func TestScriptTakesBackNothingVoid(t *testing.T) {
 	now := int64(1_790_000_000_000_000)
 	s.at(t, now, "one", 1000)
 	call := func(who string, epoch, gen int64, op ...any) []int64 {
-		return s.call(t, append([]any{who, 10_000_000, 0, 10_000_000, epoch, gen, min(epoch, 1), 0, 0, 0, 1,
+		return s.call(t, append([]any{who, 10_000_000, 0, 10_000_000, epoch, gen, min(epoch, 1), 0, 0, 0, 0, 1,
 			"g", 1_000_000, 1, 1, 0, 1, 0, 0, 0, 0}, op...)...)
 	}
 	a := call("a", 0, 0, "d", 1, 5, 0)

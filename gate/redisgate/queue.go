@@ -43,6 +43,7 @@ type waiter struct {
 	next, prev *waiter
 	ready      chan struct{} // of capacity 1: sent to, under the lock, when it has left the queue
 	cost       int
+	came       int64
 	deadline   int64 // of its context
 	in         bool  // it is in the queue
 	slot       slot  // if it was let in
@@ -122,7 +123,7 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 	deadline, limited := ctx.Deadline()
 	g.mu.Lock()
 	now := instant()
-	w := &waiter{ready: make(chan struct{}, 1), cost: cost, deadline: never}
+	w := &waiter{ready: make(chan struct{}, 1), cost: cost, came: now, deadline: never}
 	if limited {
 		w.deadline = later(now, time.Until(deadline))
 	}
@@ -226,7 +227,8 @@ func (g *Gate) leave(w *waiter) {
 		}
 	}
 	if next := w.next; w == g.queue.at(len(g.slots)) && (next == nil || next.cost < w.cost) {
-		g.link.ask, g.link.due = 0, 0 // what was heard was heard of w
+		g.link.poke = g.link.poke || g.link.ask != 0 && w.cost > 1 // it may have a claim
+		g.link.ask, g.link.due = 0, 0                              // what was heard was heard of w
 	}
 	g.queue.remove(w)
 	g.align(i)

@@ -20,7 +20,8 @@
 --       7 1: its state should be here; 2: and the clock    8 what is left of the hold it knows
 --         of the server has jumped, as it saw
 --       9 how far away its newest slot is, or 0           10 instant of the last slot it waits for
---      11 number of limits, then for each kind and 9 numbers:
+--      11 how long the first that asks has waited; -1: those who wait do not ask
+--      12 number of limits, then for each kind and 9 numbers:
 --         g span n burst debt strict     n tokens in span; debt: how far ahead the schedule was
 --         w span n cell count            count: tokens in the window
 --         a fastest slowest burst debt interval backoff recover giveup     intervals in ns
@@ -55,7 +56,7 @@ end
 
 local me, horizon, late, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local knows, knowsgen, alive, jumped = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] ~= '0', ARGV[7] == '2'
-local newest, floorat = tonumber(ARGV[9]), tonumber(ARGV[10])
+local newest, floorat, waited = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 
 -- The state as it is stored, what is to be written, and the fields that are to go.
 local state, written, gone = {}, {}, {}
@@ -95,8 +96,8 @@ local publish = {}
 
 -- The limits.
 local limits, units, adaptive = {}, nil, nil
-local at = 12
-for i = 1, tonumber(ARGV[11]) do
+local at = 13
+for i = 1, tonumber(ARGV[12]) do
   local l = { kind = ARGV[at] }
   local function arg(k) return tonumber(ARGV[at + k]) end
   if l.kind == 'g' then
@@ -291,9 +292,28 @@ if units then
   units.levels = levels
 end
 
--- share sets what the process may take if it wants so many units, and returns how many it
--- may have at once: where all want more than there is, each gets as much as the others.
-local function share(want)
+-- A claim keeps those who come later, in whatever process, from overtaking an entry for ever. There
+-- is one at a time, the oldest: of the first in line of a process, who waits for units, a share
+-- that it has not got or more than that, or for more than one token.
+local mark = '^(%w+):(%d+):(%d+):(%d+):(%a)$'
+local claimant, since, expiry, heavy, what = string.match(state.claim or '', mark)
+local claim, staked = nil, false
+if claimant and tonumber(expiry) > now then
+  claim = { since = tonumber(since), till = tonumber(expiry), cost = tonumber(heavy), kind = what }
+end
+local other = claim and claimant ~= me and claim
+local came = now - max(0, waited)
+
+local function stake(kind, till, cost, first)
+  local from = first and came or now
+  if other and other.since <= from then return end
+  staked = true
+  set('claim', me .. ':' .. num(from) .. ':' .. num(till) .. ':' .. num(cost) .. ':' .. kind)
+end
+
+-- share sets what the process may take if it wants so many units, the first that many, and returns
+-- how many it may have at once: where all want more than there is, each gets as much as the others.
+local function share(want, first)
   local demand, level = { units.used + want }, 0
   for _, o in ipairs(units.levels) do demand[#demand + 1] = o[2] end
   table.sort(demand)
@@ -310,7 +330,16 @@ local function share(want)
   local reserved = 0
   for _, o in ipairs(units.levels) do reserved = reserved + max(0, min(o[2], level) - o[1]) end
   allowed = min(free, max(level - units.used, free - reserved))
-  return max(level, units.n - others - reserved)
+  units.level = level
+  local cap = max(level, units.n - others - reserved)
+  local claimed = other and other.kind == 'u'
+  if claimed then cap = min(cap, max(0, units.n - others - other.cost)) end
+  if claimed and (other.since < came or units.used > 0 and first <= level) then
+    allowed = min(allowed, max(0, free - other.cost))
+  elseif first > level and free >= first then
+    allowed = max(allowed, first)
+  end
+  return cap
 end
 
 local op, ops = at, #ARGV
@@ -365,13 +394,14 @@ local function settle(instant, delta, asked)
   end
 end
 
-local want = 0
+local want, head = 0, 0
 local backs = {}
 while op <= ops do
   local what = ARGV[op]
   local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
   if what == 'd' or what == 'y' then
     want = want + a * (what == 'd' and b or 1)
+    if head == 0 and what == 'd' then head = a end
   elseif what == 's' or what == 'v' then
     if knows == epoch then settle(a, b, what == 's') elseif b > 0 then settle(0, b) end
   elseif what == 'o' then
@@ -411,7 +441,7 @@ if not stale then
 end
 
 local cap, before = 0, last
-if units then cap = share(want) end
+if units then cap = share(want, head) end
 local slots, wait, due, got, prev = {}, -1, 0, 0, max(now, floorat, hold)
 local stop = adaptive and adaptive.gaveup == 1
 
@@ -427,6 +457,8 @@ local function slot(cost, most, only)
       slots[#slots + 1] = -1 - (s - now)
       return false
     end
+    local with = units.used + got + cost
+    if (cost > units.level or with <= units.level) and s <= now + ahead then stake('u', now + units.ttl, cost, #slots == 0) end
     wait = expires and max(1, expires - now) or -1
     if get('grace') > now then wait = max(1, get('grace') - now) end
     return true
@@ -436,6 +468,11 @@ local function slot(cost, most, only)
     b[2] = b[2] - cost
     b.used, changed = true, true
   else
+    if other and other.kind == 't' and other.since < came then
+      wait = max(10000, other.till - late - now)
+      due = wait
+      return true
+    end
     s = earliest(max(now, last, hold), cost)
     if only and s > now then return true end
     if most > 0 and s - now > most then
@@ -444,6 +481,7 @@ local function slot(cost, most, only)
     end
     if s > now + ahead then
       wait, due = s - now - ahead, s - now
+      if cost > 1 then stake('t', now + wait + horizon, cost, #slots == 0) end
       return true
     end
     take(s, cost)
@@ -466,6 +504,11 @@ while op <= ops do
     end
   end
   op = op + 4
+end
+
+if claimant == me and waited >= 0 and not staked then
+  set('claim', '')
+  publish.c = true
 end
 
 -- Whatever has changed is written.

@@ -57,6 +57,21 @@ var peers = []struct {
 			}
 		}
 	}},
+	{"fixed window", func(_ testing.TB, c *redis.Client, key string, n, burst int) entrance {
+		n = max(burst, n)
+		return func(ctx context.Context) error {
+			for {
+				now := time.Now()
+				a, err := fixedWindow.Run(ctx, c, []string{key}, now.UnixMilli(), time.Second.Milliseconds()).Int64Slice()
+				if err != nil || a[0] <= int64(n) {
+					return err
+				}
+				if err := sleep(ctx, time.UnixMilli(a[1]+1).Sub(now)); err != nil {
+					return err
+				}
+			}
+		}
+	}},
 	{"throttled", func(tb testing.TB, c *redis.Client, key string, n, burst int) entrance {
 		store, err := goredisstore.NewCtx(c, "")
 		if err != nil {
@@ -80,6 +95,18 @@ var peers = []struct {
 		}
 	}},
 }
+
+// fixedWindow counts from the first call on, for a span, by the clocks of those who call, and refused
+// calls, too. That is what rueidislimiter does, whose own module, and client, were not run.
+var fixedWindow = redis.NewScript(`
+	local now, span = tonumber(ARGV[1]), tonumber(ARGV[2])
+	local ends = tonumber(redis.call('HGET', KEYS[1], 'ends') or '0')
+	if ends < now then
+		ends = now + span
+		redis.call('HSET', KEYS[1], 'ends', ends, 'count', 0)
+		redis.call('PEXPIRE', KEYS[1], span + 1000)
+	end
+	return { redis.call('HINCRBY', KEYS[1], 'count', 1), ends }`)
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {

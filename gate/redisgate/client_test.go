@@ -1,0 +1,139 @@
+//go:build unix
+
+package redisgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/escapement-go/escapement/gate/redisgate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// A client that is closed under a gate is a Redis that is away, and costs nothing.
+func TestClientClosed(t *testing.T) {
+	s := newServer(t).settled(2 * time.Second)
+	c := s.client()
+	g := redisgate.New(c, key(), redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), nil)}, nil)
+	defer closed(t, g)
+	enter(t, g, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	in := make(chan error, 1)
+	go func() {
+		_, err := g.Enter(ctx, 1)
+		in <- err
+	}()
+	within(t, 5*time.Second, "the gate listens", func() bool {
+		return len(s.client().PubSubChannels(context.Background(), "*").Val()) > 0
+	})
+	c.Close()
+	within(t, 5*time.Second, "the gate has no connection any more", func() bool {
+		return len(s.client().PubSubChannels(context.Background(), "*").Val()) == 0
+	})
+	before, began := cpuTime(t), time.Now()
+	time.Sleep(time.Second)
+	if used, took := cpuTime(t)-before, time.Since(began); used > took/4 {
+		t.Errorf("waiting with a closed client took %v of the processor in %v", used, took)
+	}
+	cancel()
+	if err := <-in; !errors.Is(err, context.Canceled) {
+		t.Errorf("Enter returned %v, want context.Canceled", err)
+	}
+}
+
+func cpuTime(t *testing.T) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// A Ring can't be listened to, and serves all the same.
+func TestRing(t *testing.T) {
+	t.Parallel()
+	a, b := newServer(t).settled(2*time.Second), newServer(t).settled(2*time.Second)
+	c := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.addr(), "b": b.addr()}})
+	defer c.Close()
+	for i := range 8 { // on one shard or the other
+		name := fmt.Sprintf("ring %d", i*i*i)
+		limits := redisgate.Limits{redisgate.Rate(pace.Every(20*ms), nil), redisgate.Concurrency(1, &redisgate.ConcurrencyOptions{TTL: time.Second})}
+		one, two := redisgate.New(c, name, limits, nil), redisgate.New(c, name, limits, nil)
+		pass := enter(t, one, 1)
+		time.AfterFunc(100*ms, func() { pass.Leave(nil) })
+		enter(t, two, 1).Leave(nil)
+		began := time.Now()
+		two.Hold(300 * ms)
+		enter(t, one, 1).Leave(nil)
+		if took := time.Since(began); took < 300*ms {
+			t.Errorf("entered %v after a hold of 300ms", took)
+		}
+		closed(t, one)
+		closed(t, two)
+	}
+	if a.evals(t) == 0 || b.evals(t) == 0 {
+		t.Errorf("%d and %d calls, want some of both", a.evals(t), b.evals(t))
+	}
+}
+
+// asked notes the keys of the first script.
+type asked struct {
+	trips
+	keys atomic.Pointer[[]string]
+}
+
+func (a *asked) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "evalsha" {
+			a.keys.CompareAndSwap(nil, &[]string{args[3].(string), args[4].(string)})
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// hashTag returns what a cluster goes by.
+func hashTag(key string) string {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return key
+}
+
+// Whatever braces a key has, all keys of its gate are in one slot of a cluster, and gates of
+// different keys are different.
+func TestHashTags(t *testing.T) {
+	t.Parallel()
+	all := map[string]string{}
+	for _, k := range []string{"a", "a b", "a{b}c", "{b}", "{}", "a{b", "a}b", "a{}b{c}", "}x", "}", "{", "{}}", "{a}{b}", "é\n"} {
+		c := nowhere()
+		var hook asked
+		c.AddHook(&hook)
+		g := redisgate.New(c, k, redisgate.Limits{redisgate.Strict(2, time.Second, nil)}, &redisgate.Options{Timeout: 100 * ms})
+		g.TryEnter(1)
+		g.Close(context.Background())
+		c.Close()
+		keys := hook.keys.Load()
+		if keys == nil {
+			t.Fatalf("%q: nothing was asked", k)
+		}
+		x, y := (*keys)[0], (*keys)[1]
+		if hashTag(x) != hashTag(y) {
+			t.Errorf("%q: %q and %q are not in one slot", k, x, y)
+		}
+		if other, ok := all[x]; ok {
+			t.Errorf("%q and %q are one gate, %q", k, other, x)
+		}
+		all[x] = k
+	}
+}
