@@ -75,14 +75,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// trips counts round trips.
-type trips struct{ n atomic.Int64 }
+// trips counts round trips, and the tokens of slots that were not used in time.
+type trips struct{ n, late atomic.Int64 }
 
 func (c *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if name := cmd.Name(); name == "evalsha" || name == "eval" {
 			c.n.Add(1)
+			// The script's arguments begin at the fifth, the twelfth of them is the number of limits,
+			// and behind those are four for each thing to do.
+			args := cmd.Args()
+			for i := 17 + 10*args[16].(int); i < len(args); i += 4 {
+				if args[i] == "v" {
+					c.late.Add(-args[i+2].(int64))
+				}
+			}
 		}
 		return next(ctx, cmd)
 	}
@@ -92,7 +100,8 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 // work is the main function of a worker. It says "r" when it is ready, "g" and the instant for
-// each entry, "l" when it leaves one, "h" when it has held, and "t" and its round trips in the end.
+// each entry, "l" when it leaves one, "h" when it has held, and in the end "t" with its round trips, the
+// slots that it has used too late, and for how many nanoseconds it was kept from running.
 func work(j job) {
 	if j.Skewed {
 		redisgate.Skew()
@@ -122,6 +131,16 @@ func work(j job) {
 		os.Exit(0) // nobody listens any more
 	}()
 	var all sync.WaitGroup
+	var stalled time.Duration
+	all.Go(func() {
+		for ctx.Err() == nil {
+			began := time.Now()
+			time.Sleep(2 * time.Millisecond)
+			if late := time.Since(began) - 2*time.Millisecond; late > 5*time.Millisecond {
+				stalled += late
+			}
+		}
+	})
 	for range j.Callers {
 		all.Go(func() {
 			for {
@@ -145,7 +164,7 @@ func work(j job) {
 		say(fmt.Sprintf("h %d %d", before, time.Now().UnixNano()))
 	}
 	all.Wait()
-	say(fmt.Sprintf("t %d", count.n.Load()))
+	say(fmt.Sprintf("t %d %d %d", count.n.Load(), count.late.Load(), stalled))
 	end, cancel2 := context.WithTimeout(context.Background(), time.Second)
 	defer cancel2()
 	g.Close(end)
@@ -161,6 +180,8 @@ type worker struct {
 	leaves []int64
 	holds  [][2]int64
 	trips  int
+	late   int           // slots that it has used too late
+	halted time.Duration // it was kept from running
 }
 
 // crew starts n workers and returns when all are ready.
@@ -212,6 +233,9 @@ func hire(t testing.TB, j job) *worker {
 				w.holds = append(w.holds, [2]int64{v, end})
 			case "t":
 				w.trips = int(v)
+				w.late, _ = strconv.Atoi(f[2])
+				ns, _ := strconv.ParseInt(f[3], 10, 64)
+				w.halted = time.Duration(ns)
 			}
 		}
 	}()
@@ -259,7 +283,8 @@ func report(t testing.TB, ws []*worker, span time.Duration) (most int, perSpan f
 	took := all[len(all)-1] - all[0]
 	perSpan = float64(len(all)-1) / float64(took) * float64(span)
 	var shares []int
-	trips := 0
+	trips, late := 0, 0
+	var halted time.Duration
 	gap := int64(0)
 	for i := range all[1:] {
 		gap = max(gap, all[i+1]-all[i])
@@ -267,10 +292,12 @@ func report(t testing.TB, ws []*worker, span time.Duration) (most int, perSpan f
 	for _, w := range ws {
 		shares = append(shares, len(w.grants))
 		trips += w.trips
+		late += w.late
+		halted += w.halted
 	}
-	t.Logf("%d entries in %v, %.1f per %v, at most %d in any (from %v on), shares %v, longest gap %v, %.3f round trips a grant",
+	t.Logf("%d entries in %v, %.1f per %v, at most %d in any (from %v on), shares %v, longest gap %v, %.3f round trips a grant; %d slots came too late, the processes were halted for %v",
 		len(all), time.Duration(took).Round(time.Millisecond), perSpan, span, most, time.Duration(from-all[0]).Round(time.Millisecond),
-		shares, time.Duration(gap).Round(time.Millisecond), float64(trips)/float64(len(all)))
+		shares, time.Duration(gap).Round(time.Millisecond), float64(trips)/float64(len(all)), late, halted.Round(time.Millisecond))
 	return most, perSpan
 }
 
