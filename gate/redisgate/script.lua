@@ -234,23 +234,26 @@ local function holdfor(span)
 end
 
 -- earliest returns the first instant, not before s, at which an entry of that cost may go,
--- and leaves with each window how much of it will be over by then.
+-- and leaves with each window how much of it will be over by then. It also returns whether it is
+-- a window that keeps it waiting, which opens for many at once.
 local function earliest(s, cost)
+  local block = false
   for _, l in ipairs(limits) do
     if l.tat then
       local q, r = divide(l.part + (cost - l.burst) * l.span, l.n)
-      s = max(s, l.tat + q + (r > 0 and 1 or 0))
+      local at = l.tat + q + (r > 0 and 1 or 0)
+      if at > s then s, block = at, false end
     elseif l.kind == 'w' then
       l.head, l.left = l.first, l.total
       while l.left + cost > l.n and l.head <= #l.cells do
         local e = l.cells[l.head]
-        s = max(s, e + l.span)
+        if e + l.span > s then s, block = e + l.span, true end
         l.left = l.left - l.counts[e]
         l.head = l.head + 1
       end
     end
   end
-  return s
+  return s, block
 end
 
 local function take(s, cost)
@@ -294,7 +297,7 @@ end
 
 -- A claim keeps those who come later, in whatever process, from overtaking an entry for ever. There
 -- is one at a time, the oldest: of the first in line of a process, who waits for units, a share
--- that it has not got or more than that, or for more than one token.
+-- that it has not got or more than that, for more than one token, or for a window to open.
 local mark = '^(%w+):(%d+):(%d+):(%d+):(%a)$'
 local claimant, since, expiry, heavy, what = string.match(state.claim or '', mark)
 local claim, staked = nil, false
@@ -447,7 +450,7 @@ local stop = adaptive and adaptive.gaveup == 1
 
 -- slot decides one entry. It returns true where those behind must wait, too.
 local function slot(cost, most, only)
-  local s
+  local s, block
   while back[backat] and (back[backat][1] < prev or back[backat][2] == 0) do backat = backat + 1 end
   local b = back[backat]
   if units and cost > allowed - got then
@@ -473,7 +476,7 @@ local function slot(cost, most, only)
       due = wait
       return true
     end
-    s = earliest(max(now, last, hold), cost)
+    s, block = earliest(max(now, last, hold), cost)
     if only and s > now then return true end
     if most > 0 and s - now > most then
       slots[#slots + 1] = -1 - (s - now)
@@ -481,7 +484,7 @@ local function slot(cost, most, only)
     end
     if s > now + ahead then
       wait, due = s - now - ahead, s - now
-      if cost > 1 then stake('t', now + wait + horizon, cost, #slots == 0) end
+      if cost > 1 or block then stake('t', now + wait + floor(horizon / 2), cost, #slots == 0) end
       return true
     end
     take(s, cost)

@@ -22,7 +22,7 @@ func TestShared(t *testing.T) {
 	}{
 		{"strict 100", job{Kind: "strict", N: 100, Callers: 20, For: 7 * time.Second}, strictly(100)},
 		{"strict 2000", job{Kind: "strict", N: 2000, Callers: 20, For: 3 * time.Second}, strictly(2000)},
-		{"window 100", job{Kind: "window", N: 100, Callers: 50, For: 4 * time.Second}, 97},
+		{"window 100", job{Kind: "window", N: 100, Callers: 50, For: 10 * time.Second}, 97},
 		{"rate 2000", job{Kind: "rate", N: 2000, Burst: 1, Guard: 20 * ms, Callers: 20, For: 3 * time.Second}, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestShared(t *testing.T) {
 			}
 			far := 0.1 * float64(all) / 3
 			if c.Kind == "window" {
-				far = float64(c.Callers) // a batch is all who wait in a process
+				far = 2 * float64(c.Callers) // batches, which are all who wait in a process
 			}
 			for i, w := range ws {
 				if d := float64(len(w.grants)+w.late) - float64(all)/3; math.Abs(d) > far+away {
