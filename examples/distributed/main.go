@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"golang.org/x/term"
 )
 
@@ -56,7 +57,13 @@ func command(ctx context.Context, args []string, in *os.File, out *os.File) erro
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *workers < 1 || *workers > 9 {
+	logging.Disable() // what go-redis says of a server that was killed would spoil the table
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("there are flags only, got %q", flags.Arg(0))
+	case *span < 0:
+		return fmt.Errorf("-for must not be negative, got %v", *span)
+	case *workers < 1 || *workers > 9:
 		return fmt.Errorf("-workers must be from 1 to 9, got %d", *workers)
 	}
 	live := term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))

@@ -68,6 +68,15 @@ func TestNoServer(t *testing.T) {
 	if out, err := program("-workers", "0").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("-workers must be from 1 to 9, got 0")) {
 		t.Errorf("%v:\n%s", err, out)
 	}
+	if out, err := program("-for", "-1s").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("-for must not be negative, got -1s")) {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if out, err := program("3").CombinedOutput(); err == nil || !bytes.Contains(out, []byte(`there are flags only, got "3"`)) {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if out, err := program("-redis", "redis://127.0.0.1:1").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("redis does not answer")) || bytes.Count(out, []byte("\n")) != 1 {
+		t.Errorf("%v:\n%s", err, out)
+	}
 	if out, err := program("-redis", "nonsense").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("redis: invalid URL scheme")) {
 		t.Errorf("%v:\n%s", err, out)
 	}

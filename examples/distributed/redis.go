@@ -29,7 +29,7 @@ func newServer(url string) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &server{url: url}, answers(o)
+		return &server{url: url}, answers(o, 1)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("there is no redis-server in PATH: install one (Debian: apt-get install redis-server; macOS: brew install redis), or name one that runs with -redis redis://host:port")
@@ -61,15 +61,16 @@ func (s *server) start() error {
 	if err != nil {
 		return err
 	}
-	return answers(o)
+	return answers(o, 100)
 }
 
-// answers waits for a server to answer.
-func answers(o *redis.Options) error {
+// answers waits for a server to answer, and asks it so many times.
+func answers(o *redis.Options, tries int) error {
+	o.DialerRetries = 1
 	c := redis.NewClient(o)
 	defer c.Close()
 	var err error
-	for range 100 {
+	for range tries {
 		if err = c.Ping(context.Background()).Err(); err == nil {
 			return nil
 		}

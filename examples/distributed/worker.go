@@ -33,7 +33,9 @@ func work() error {
 	o.ContextTimeoutEnabled = true
 	client := redis.NewClient(o)
 	defer client.Close()
-	api := redisgate.New(client, "example:distributed", redisgate.Limits{redisgate.Strict(limit, time.Second, nil)},
+	// The API counts arrivals. What a call may take from here to there more than another is in the guard.
+	strict := redisgate.Strict(limit, time.Second, &redisgate.StrictOptions{Guard: 100 * time.Millisecond})
+	api := redisgate.New(client, "example:distributed", redisgate.Limits{strict},
 		&redisgate.Options{Horizon: 500 * time.Millisecond})
 
 	ctx, cancel := context.WithCancel(context.Background())
