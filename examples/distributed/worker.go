@@ -35,8 +35,7 @@ func work() error {
 	defer client.Close()
 	// The API counts arrivals. What a call may take from here to there more than another is in the guard.
 	strict := redisgate.Strict(limit, time.Second, &redisgate.StrictOptions{Guard: 100 * time.Millisecond})
-	api := redisgate.New(client, "example:distributed", redisgate.Limits{strict},
-		&redisgate.Options{Horizon: 500 * time.Millisecond})
+	api := redisgate.New(client, "example:distributed", redisgate.Limits{strict}, nil)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -30,12 +30,14 @@ type Options struct {
 
 	// Fallback is entered instead while Redis is away. Nil means that entries wait until it is
 	// back, or their context ends. A gate.NewRate of a fair part of the limit keeps the process
-	// going at a local share; gate.All() lets everyone through.
+	// going at a local share; gate.All() lets everyone through. A hold counts there, too.
 	Fallback gate.Gate
 }
 
 // Gate is a gate whose state is in Redis. It is one member of all those, in whatever process,
-// that have the same key. Their limits and their horizon must be the same; nobody checks that.
+// that have the same key. Their limits and their horizon must be the same; nobody checks that. While
+// they are not, as with two releases at once, each goes by its own numbers and by what all have
+// done; what is first in the limits of one is compared with what is first in those of the other.
 //
 // An entry that nobody is before costs one round trip. Who has to wait, waits in this process,
 // first come first served, for slots that were asked for together. Enter never blocks on Redis:
@@ -81,8 +83,8 @@ type Gate struct {
 var _ gate.Gate = (*Gate)(nil)
 
 // New returns the gate with the given key. The keys in Redis are the key in braces, which is
-// its hash tag in a cluster, with a suffix: all of a gate are in one slot. A key that has braces
-// itself is used as it is. It panics on a nil client, an empty key, no limits or one that was
+// its hash tag in a cluster, with a suffix: all of a gate are in one slot. A key that has a hash
+// tag itself is used as it is. It panics on a nil client, an empty key, no limits or one that was
 // not made by a function of this package, two limits of concurrency or two that adapt, and on
 // negative options.
 //
