@@ -141,8 +141,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	clk := l.clk
 	d.unlock()
 
-	awake, err := l.wait(ctx, w, bell)
-	if err != nil {
+	if err := l.wait(ctx, w, bell); err != nil {
 		return 0, err
 	}
 	fate, info, since := w.fate, w.deadline, w.since
@@ -161,7 +160,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if marks == nil {
 		own[0] = uint64(info)
 	}
-	if clk != nil && !awake && l.drained.Load() == since && clk.Now() > since {
+	if clk != nil && l.drained.Load() == since && clk.Now() > since {
 		l.woke(since)
 	}
 	if err := timing.Ended(ctx); err != nil {
@@ -173,18 +172,17 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	return at[0], nil
 }
 
-// wait waits until the fate of w is known, or the context is done: then w is gone. It
-// reports whether it was this goroutine that found out that w may go.
-func (l *lane) wait(ctx context.Context, w *waiter, bell <-chan time.Time) (awake bool, err error) {
+// wait waits until the fate of w is known, or the context is done: then w is gone.
+func (l *lane) wait(ctx context.Context, w *waiter, bell <-chan time.Time) error {
 	done := ctx.Done()
 	for {
 		select {
 		case <-w.ready:
-			return false, nil
+			return nil
 		case <-bell:
-			if known, now := l.rung(w); known {
+			if l.rung(w) {
 				<-w.ready
-				return now, nil
+				return nil
 			}
 		case <-done:
 			d := l.lock()
@@ -193,20 +191,19 @@ func (l *lane) wait(ctx context.Context, w *waiter, bell <-chan time.Time) (awak
 				d.unlock()
 				l.put(w)
 				l.abandoned.Add(1)
-				return false, context.Cause(ctx)
+				return context.Cause(ctx)
 			}
 			d.unlock()
 			<-w.ready
-			return false, nil
+			return nil
 		}
 	}
 }
 
 // rung does what an alarm does that rings the bell of w, whether or not w still has it. It
-// reports whether the fate of w is known, and whether it is since now.
-func (l *lane) rung(w *waiter) (known, now bool) {
+// reports whether the fate of w is known.
+func (l *lane) rung(w *waiter) bool {
 	d := l.lock()
-	now = w.fate == queued
 	for i := range l.places {
 		if p := &l.places[i]; p.pos >= 0 {
 			if a := p.m.node().alarm; a != nil {
@@ -216,9 +213,9 @@ func (l *lane) rung(w *waiter) (known, now bool) {
 		}
 	}
 	d.run()
-	known = w.fate != queued
+	known := w.fate != queued
 	d.unlock()
-	return known, known && now
+	return known
 }
 
 // woke tells the members that an entry of theirs, which was let go at the given instant, has
