@@ -7,8 +7,9 @@ import (
 )
 
 // Alarm calls a function at an instant, or a little later, in a goroutine of its
-// own. It waits by AfterFunc alone: the mock's other timers can deadlock. On the real
-// clock, and if it is exact, it has the process woken at that instant, too; see wakeups.
+// own, or rings a bell in place of it. But for bells, which are the real clock's, it waits by
+// AfterFunc alone: the mock's other timers can deadlock. On the real clock, and if it is exact,
+// it has the process woken at that instant, too; see wakeups.
 //
 // Its owner guards it with the lock under which the function will look at the
 // time, and takes a call that comes too early or once too often as a reason to
