@@ -24,9 +24,29 @@ func hop(buffer int) loop {
 	}
 }
 
+// stoppable is hop from a goroutine that can be stopped at any time.
+func stoppable(buffer int) loop {
+	return func(n int) {
+		c, stop := make(chan time.Time, buffer), make(chan struct{})
+		go func() { // likewise
+			for range n {
+				select {
+				case c <- epoch:
+				case <-stop:
+					return
+				}
+			}
+		}()
+		for range n {
+			<-c
+		}
+	}
+}
+
 // BenchmarkPacer is one token received from a pacer that has no limit, so that only the channel
 // counts, and how many times a hop over a channel of the same kind it is. With a burst of 1 that
-// is one without a buffer. A time.Ticker that should tick every ns is beside it.
+// is one without a buffer. Whoever sends until it is told to stop must select, as the pacer
+// does: that is a hop that can be stopped. A time.Ticker that should tick every ns is beside it.
 func BenchmarkPacer(b *testing.B) {
 	for _, burst := range []int{1, 64} {
 		b.Run(fmt.Sprintf("burst=%d/by=escapement", burst), func(b *testing.B) {
@@ -40,10 +60,15 @@ func BenchmarkPacer(b *testing.B) {
 			b.ReportAllocs()
 			receive(b.N)
 			against(b, "×hop", hop(burst-1), receive)
+			against(b, "×stoppable-hop", stoppable(burst-1), receive)
 		})
 		b.Run(fmt.Sprintf("burst=%d/by=channel", burst), func(b *testing.B) {
 			b.ReportAllocs()
 			hop(burst - 1)(b.N)
+		})
+		b.Run(fmt.Sprintf("burst=%d/by=channel-stoppable", burst), func(b *testing.B) {
+			b.ReportAllocs()
+			stoppable(burst - 1)(b.N)
 		})
 	}
 	b.Run("burst=1/by=time-Ticker", func(b *testing.B) {
