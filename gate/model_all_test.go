@@ -634,28 +634,15 @@ func TestInsistingIsNotForgotten(t *testing.T) {
 		slot, other := gate.NewConcurrency(1), gate.NewConcurrency(1)
 		early, late := gate.All(other, rate), gate.All(slot, rate)
 		o, _ := other.TryEnter(1)
-		s, _ := slot.TryEnter(1)
-		rate.Allow()
 		got := make(chan time.Duration, 2)
 		enter := func(g gate.Gate) {
-			go func() {
-				if _, err := g.Enter(ctx, 1); err == nil {
-					got <- b.Now()
-				}
-			}()
-			b.Settle()
-		}
-		enter(early)       // waits for the other slot
-		enter(late)        // waits for the slot
-		for i := range 4 { // and is sent to and fro
-			s.Leave(nil) // to the rate
-			b.Settle()
-			s, _ = slot.TryEnter(1)
-			b.AdvanceTo(time.Duration(i+1) * 100 * ms) // to the slot
-			if i < 3 && !rate.Allow() {
-				b.Fatal("it insists already")
+			if _, err := g.Enter(ctx, 1); err == nil {
+				got <- b.Now()
 			}
 		}
+		go enter(early) // waits for the other slot
+		b.Settle()
+		s := insistent(b, rate, slot, func() { enter(late) })
 		o.Leave(nil) // early goes, and takes the token that is there
 		b.Settle()
 		s.Leave(nil)
