@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,13 +27,14 @@ type request struct {
 	lease uint32
 	sent  int64
 
-	awaited bool // it was put off until now
+	mute bool // it does not ask, although some wait
 }
 
 // build makes the next call.
 func (g *Gate) build(now int64) *request {
 	k := &g.link
-	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, lease: g.units.lease, sent: now, awaited: k.ask != 0 && k.ask <= now}
+	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, lease: g.units.lease, sent: now}
+	poke := k.poke
 	g.ops, g.tries, k.poke = nil, nil, false
 	k.sent = now
 	ahead := g.horizon
@@ -53,16 +53,17 @@ func (g *Gate) build(now int64) *request {
 	case now < k.alive:
 		state = 1
 	}
-	var behind int64
-	if n := len(g.slots); n > 0 {
-		behind = g.slots[n-1].name
+	behind, inhand := int64(0), 0
+	for _, s := range g.slots {
+		behind = s.name
+		inhand += s.cost
 	}
 	us := func(at int64) int64 { return (at - now) / 1000 }
 	w, waited := g.queue.at(len(g.slots)), int64(0)
 	if w != nil {
 		waited = max(0, -us(w.came))
-		if now < k.ask && len(r.tries) == 0 && g.ttl == 0 {
-			w, waited = nil, -1
+		if now < k.ask && !poke && len(r.tries) == 0 && g.ttl == 0 {
+			w, waited, r.mute = nil, -1, true
 		}
 	}
 	newest := int64(0)
@@ -71,7 +72,7 @@ func (g *Gate) build(now int64) *request {
 	}
 	r.args = append(make([]any, 0, 16+10*len(g.limits)+4*len(r.ops)),
 		g.id, micros(g.horizon), micros(g.late), micros(ahead), k.epoch, k.gen, state,
-		max(0, us(k.held)), newest, behind, waited, len(g.limits))
+		max(0, us(k.held)), newest, behind, waited, inhand, len(g.limits))
 	for i, l := range g.limits {
 		d := k.known[i]
 		x := max(0, d.x-(now-d.at)/1000-1)
@@ -155,7 +156,7 @@ func hashed(text string) string { return redis.NewScript(text).Hash() }
 // hear takes in the answer.
 func (g *Gate) hear(r *request, a []int64, now int64) error {
 	k := &g.link
-	n := 12 + 2*len(g.limits)
+	n := 13 + 2*len(g.limits)
 	if len(a) < n {
 		return fmt.Errorf("redisgate: the script gave %d numbers, want at least %d", len(a), n)
 	}
@@ -189,16 +190,12 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 	}
 	k.newest = r.sent + max(a[4], -most)*1000
 	k.alive = r.sent + a[5]*1000
-	k.ask, k.due = 0, 0
-	if r.awaited {
-		k.had /= 2
+	if !r.mute || epoch != r.epoch {
+		k.ask, k.due, k.keep = 0, 0, a[12]
 	}
-	k.had += float64(len(a) - n)
 	switch {
 	case a[6] >= 0:
 		k.ask, k.due = at(a[6]), at(a[7])
-		// Who has had more lets the others ask first, or one might get it all.
-		k.ask = later(k.ask, min(time.Duration(float64(yield)*math.Log2(1+k.had)), g.horizon/4))
 	case len(a)-n < len(r.tries)+len(r.asked):
 		k.ask = never // there are no units until somebody says so
 	}
@@ -212,10 +209,10 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 		u.noted = u.held > 0 || len(r.asked) > int(a[9])
 	}
 	for i := range g.limits {
-		k.known[i] = debt{a[12+2*i], a[13+2*i], r.sent}
+		k.known[i] = debt{a[13+2*i], a[14+2*i], r.sent}
 		if g.limits[i].kind == adaptive {
-			g.interval = time.Duration(a[13+2*i])
-			k.slow = a[13+2*i] > g.limits[i].span || g.limits[i].giveUp > 0
+			g.interval = time.Duration(a[14+2*i])
+			k.slow = a[14+2*i] > g.limits[i].span || g.limits[i].giveUp > 0
 		}
 	}
 	for _, o := range r.ops {

@@ -13,7 +13,6 @@ const (
 	soonest   = 3 * time.Millisecond   // before the last slot, the next are asked for
 	firstWait = 5 * time.Millisecond   // after a second failure in a row; doubled with each
 	lastWait  = 500 * time.Millisecond // … up to this
-	yield     = 2 * time.Millisecond   // after each other, those ask who wait for the same slots
 	spread    = 5 * time.Millisecond   // in which what is published reaches everyone
 	skew      = int64(50 * time.Millisecond)
 )
@@ -45,11 +44,11 @@ type link struct {
 	jumped     bool // the server's clock has
 	slow       bool // an adaptive limit is slower than asked for, or was just throttled
 
-	ask   int64   // there are no slots to be had before
-	due   int64   // and none for the next in line before
-	had   float64 // how many there were lately; halved whenever they were waited for
-	poke  bool    // there is something to be heard
-	muted int     // nobody is let in while what concerns everyone is being said
+	ask   int64 // there are no slots to be had before
+	due   int64 // and none for the next in line before
+	keep  int64 // nor should more be asked for while those in hand are for more tokens; -1: all got theirs
+	poke  bool  // something has changed: Redis is to be asked now
+	muted int   // nobody is let in while what concerns everyone is being said
 
 	sent   int64 // the call under way; 0: none
 	retry  int64 // no call before, after a failure
@@ -141,9 +140,13 @@ func (g *Gate) callAt(now int64) int64 {
 		at = now
 	}
 	if waiting > bound && !g.closed {
-		// Slots are asked for when the last is near, or enough wait for some.
+		// Slots are asked for when the last is near, or enough wait for some; where there were too
+		// few, when so many are left as the script has said.
 		want := now
-		if bound > 0 && waiting-bound < max(fewest, bound) {
+		switch {
+		case k.keep >= 0:
+			want = g.leaves(k.keep)
+		case bound > 0 && waiting-bound < max(fewest, bound):
 			lead := min(max(4*k.rtt, int64(soonest)), int64(g.horizon/2))
 			want = g.slots[bound-1].from - lead
 		}
@@ -160,6 +163,16 @@ func (g *Gate) callAt(now int64) int64 {
 		at = max(at, k.retry)
 	}
 	return at
+}
+
+// leaves returns when the slots in hand are for no more than so many tokens.
+func (g *Gate) leaves(tokens int64) int64 {
+	for i := len(g.slots) - 1; i >= 0; i-- {
+		if tokens -= int64(g.slots[i].cost); tokens < 0 {
+			return g.slots[i].from
+		}
+	}
+	return 0
 }
 
 // run calls Redis as long as there is something to be said or asked.

@@ -166,7 +166,7 @@ func TestScriptAgainstModel(t *testing.T) {
 			m.limits = append(m.limits, l)
 		}
 		head := func(ahead, epoch int64) []any {
-			return append([]any{"me", 60_000_000, 10_000, ahead, epoch, 0, 0, 0, 0, 0, 0, len(m.limits)}, specs...)
+			return append([]any{"me", 60_000_000, 10_000, ahead, epoch, 0, 0, 0, 0, 0, 0, 0, len(m.limits)}, specs...)
 		}
 		now, epoch := int64(1_790_000_000_000_000), int64(0)
 		for range rapid.IntRange(1, 25).Draw(t, "calls") {
@@ -202,7 +202,7 @@ func TestScriptAgainstModel(t *testing.T) {
 				most := rapid.SampledFrom([]int64{0, 0, 0, 50_000}).Draw(t, "most")
 				a := s.call(nop{}, append(head(ahead, epoch), "d", cost, count, most)...)
 				epoch = a[1]
-				got := a[12+2*len(m.limits):]
+				got := a[13+2*len(m.limits):]
 				wait := int64(-1)
 				for i := range count {
 					at := m.earliest(now, cost)
@@ -214,8 +214,9 @@ func TestScriptAgainstModel(t *testing.T) {
 						continue
 					case at > now+ahead:
 						wait = at - now - ahead
-						if int64(len(got)) != i || a[6] != wait || a[7] != at-now {
-							t.Fatalf("at %d: %d slots %v, wait %d, due %d, want %d slots, wait %d, due %d", now, len(got), got, a[6], a[7], i, wait, at-now)
+						// It may be told to wait for more than one.
+						if int64(len(got)) != i || a[6] < wait || a[6] > wait+ahead/2 || a[7] != at-now {
+							t.Fatalf("at %d: %d slots %v, wait %d, due %d, want %d slots, wait %d to %d, due %d", now, len(got), got, a[6], a[7], i, wait, wait+ahead/2, at-now)
 						}
 					case i >= int64(len(got)) || got[i] != at-now:
 						t.Fatalf("at %d: slot %d of %d in %v, want %d", now, i, count, got, at-now)
@@ -288,12 +289,16 @@ func TestScriptNeverOver(t *testing.T) {
 				// Everybody hears of it by asking, as after a break of the subscription.
 			}
 			s.at(nop{}, now+offset, fmt.Sprint("run", run), (now-born)/1e6)
+			inhand := int64(0)
+			for _, x := range c.slots {
+				inhand += x.cost
+			}
 			state := 0
 			if now < c.alive {
 				state = 1
 			}
 			pass := now - c.at
-			a := s.call(nop{}, append([]any{fmt.Sprint("c", i), horizon, late, horizon, c.epoch, c.gen, state, 0, c.newest - now, 0, 0, 2,
+			a := s.call(nop{}, append([]any{fmt.Sprint("c", i), horizon, late, horizon, c.epoch, c.gen, state, 0, c.newest - now, 0, 0, inhand, 2,
 				"g", span, n, burst, max(0, c.debt[0]-pass), 1, 0, 0, 0, 0,
 				"w", span, n + burst, span / 128, c.debt[1], 0, 0, 0, 0, 0}, op...)...)
 			if a[1] != c.epoch || a[2] != c.gen {
@@ -308,8 +313,8 @@ func TestScriptNeverOver(t *testing.T) {
 			}
 			c.epoch, c.gen, c.at = a[1], a[2], now
 			c.newest, c.alive = now+a[4], now+a[5]
-			c.debt = [2]int64{a[12], a[14]}
-			for _, d := range a[16:] {
+			c.debt = [2]int64{a[13], a[15]}
+			for _, d := range a[17:] {
 				if d >= 0 {
 					c.slots = append(c.slots, given{now + d, op[1].(int64), a[1]})
 				}
@@ -363,11 +368,11 @@ func TestScriptRemembers(t *testing.T) {
 	} {
 		s.fresh()
 		s.at(t, now, "one", 1000)
-		a := s.call(t, "me", sec/2, 0, sec/2, 77, 0, 1, c.hold, 0, 0, 0, 2,
+		a := s.call(t, "me", sec/2, 0, sec/2, 77, 0, 1, c.hold, 0, 0, 0, 0, 2,
 			"g", sec/2, 1, 1, c.debt, 0, 0, 0, 0, 0,
 			"w", 20*sec, 5, 20*sec/128, c.count, 0, 0, 0, 0, 0,
 			"d", 1, 1, 0)
-		if len(a) != 16 || a[7] < c.want || a[7] > c.want+20*sec/64 {
+		if len(a) != 17 || a[7] < c.want || a[7] > c.want+20*sec/64 {
 			t.Errorf("%s: the first slot is due in %d µs, want %d: %v", name, a[7], c.want, a)
 		}
 	}
@@ -381,18 +386,18 @@ func TestScriptTakesBackNothingVoid(t *testing.T) {
 	now := int64(1_790_000_000_000_000)
 	s.at(t, now, "one", 1000)
 	call := func(who string, epoch, gen int64, op ...any) []int64 {
-		return s.call(t, append([]any{who, 10_000_000, 0, 10_000_000, epoch, gen, min(epoch, 1), 0, 0, 0, 0, 1,
+		return s.call(t, append([]any{who, 10_000_000, 0, 10_000_000, epoch, gen, min(epoch, 1), 0, 0, 0, 0, 0, 1,
 			"g", 1_000_000, 1, 1, 0, 1, 0, 0, 0, 0}, op...)...)
 	}
 	a := call("a", 0, 0, "d", 1, 5, 0)
 	epoch := a[1]
 	// It was lost on the way that the plan has changed.
 	call("b", epoch, a[2], "h", 10, 0, 0)
-	call("a", epoch, a[2], "r", now+a[14+3], 1, 0)
+	call("a", epoch, a[2], "r", now+a[15+3], 1, 0)
 	var got []int64
 	for range 5 {
 		b := call("b", epoch, a[2]+1, "d", 1, 1, 0)
-		got = append(got, b[14:]...)
+		got = append(got, b[15:]...)
 	}
 	for i := 1; i < len(got); i++ {
 		if got[i]-got[i-1] < 1_000_000 {

@@ -13,7 +13,8 @@
 -- KEYS  1 state (hash)   2 slots given back (sorted set)
 -- All that a limit depends on is in one key, so that nobody can lose a part of it. Fields of the
 -- state that are of many: 'w1:end', what a window (the first limit) has let in by a cell that
--- ends then, and 'm:name', what a member holds and wants of a limit of units.
+-- ends then; 'm:name', what a member holds and wants of a limit of units; and 's:name', that a member
+-- wanted more slots than it got: until when, since when it waits for its turn, for how many tokens.
 -- ARGV  1 name of the process      2 horizon: no slot is ever further away
 --       3 how late a slot may be used                      4 how far away one may be, this time
 --       5 epoch that the process knows, or 0               6 generation that it knows
@@ -21,7 +22,8 @@
 --         of the server has jumped, as it saw
 --       9 how far away its newest slot is, or 0           10 instant of the last slot it waits for
 --      11 how long the first that asks has waited; -1: those who wait do not ask
---      12 number of limits, then for each kind and 9 numbers:
+--      12 tokens of the slots that it has in hand
+--      13 number of limits, then for each kind and 9 numbers:
 --         g span n burst debt strict     n tokens in span; debt: how far ahead the schedule was
 --         w span n cell count            count: tokens in the window
 --         a fastest slowest burst debt interval backoff recover giveup     intervals in ns
@@ -32,7 +34,9 @@
 --         h span 0 0        hold         x 0 0 0          reset
 --         r slot cost 0     give back    y cost 0 0       a slot now, or none
 --         d cost count most as many slots; where most is not 0, none further away than that
--- Reply now epoch generation hold newest life wait due cap units gaveup mark
+-- Reply now epoch generation hold newest life wait due cap units gaveup mark keep
+--       (keep: -1 where all got their slots; else no more is to be asked for while it has slots for
+--       more tokens than that, and before wait is over),
 --       then for each limit 2 numbers, which the process carries for a server that forgets,
 --       then for each y and d a delay, or -1-delay where that is too far away.
 
@@ -43,7 +47,7 @@ local run = string.match(info, 'run_id:(%w+)') or 'unknown'
 local uptime = tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or '3600')
 
 local function num(x) return string.format('%.0f', x) end
-local max, min, floor = math.max, math.min, math.floor
+local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
 
 -- divide returns floor(a/b) and the rest, exactly.
 local function divide(a, b)
@@ -56,7 +60,7 @@ end
 
 local me, horizon, late, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local knows, knowsgen, alive, jumped = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] ~= '0', ARGV[7] == '2'
-local newest, floorat, waited = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local newest, floorat, waited, inhand = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 
 -- The state as it is stored, what is to be written, and the fields that are to go.
 local state, written, gone = {}, {}, {}
@@ -96,8 +100,8 @@ local publish = {}
 
 -- The limits.
 local limits, units, adaptive = {}, nil, nil
-local at = 13
-for i = 1, tonumber(ARGV[12]) do
+local at = 14
+for i = 1, tonumber(ARGV[13]) do
   local l = { kind = ARGV[at] }
   local function arg(k) return tonumber(ARGV[at + k]) end
   if l.kind == 'g' then
@@ -127,7 +131,7 @@ for i = 1, tonumber(ARGV[12]) do
 end
 
 -- A window counts by cells: what went in one counts until its end is a span ago.
-local members = {}
+local members, wants = {}, {}
 for i = 1, #flat, 2 do
   local name = flat[i]
   local id, e = string.match(name, '^w(%d+):(%d+)$')
@@ -143,6 +147,8 @@ for i = 1, #flat, 2 do
     end
   elseif string.sub(name, 1, 2) == 'm:' then
     members[string.sub(name, 3)] = flat[i + 1]
+  elseif string.sub(name, 1, 2) == 's:' then
+    wants[string.sub(name, 3)] = flat[i + 1]
   end
 end
 for _, l in ipairs(limits) do if l.cells then table.sort(l.cells) end end
@@ -397,14 +403,17 @@ local function settle(instant, delta, asked)
   end
 end
 
-local want, head = 0, 0
+local want, wish, head = 0, 0, 0
 local backs = {}
 while op <= ops do
   local what = ARGV[op]
   local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
   if what == 'd' or what == 'y' then
     want = want + a * (what == 'd' and b or 1)
-    if head == 0 and what == 'd' then head = a end
+    if what == 'd' then
+      wish = wish + a * b
+      if head == 0 then head = a end
+    end
   elseif what == 's' or what == 'v' then
     if knows == epoch then settle(a, b, what == 's') elseif b > 0 then settle(0, b) end
   elseif what == 'o' then
@@ -443,8 +452,46 @@ if not stale then
   end
 end
 
-local cap, before = 0, last
+local cap = 0
 if units then cap = share(want, head) end
+
+-- While others want slots, too, nobody has more in hand than its even share of those that fit
+-- into the horizon. So there is always room for everyone, but for who is new, or where there are more
+-- members than slots. Those take turns: whoever has waited longer is left room for what it lacks.
+local crowd, elders, turn, lacked = 1, {}, now, 0
+local function wanting(value)
+  local expiry, since, lack = string.match(value, '(%d+):(%d+):(%d+)')
+  return tonumber(expiry), tonumber(since), tonumber(lack)
+end
+if wants[me] then
+  local _, since, lack = wanting(wants[me])
+  if lack > 0 then turn, lacked = since, lack end
+end
+for name, value in pairs(wants) do
+  local expiry, since, lack = wanting(value)
+  if expiry <= now then
+    gone['s:' .. name] = true
+  elseif name ~= me then
+    crowd = crowd + 1
+    -- Nobody waits for long for one who does not take what it was left.
+    if since < turn and now < expiry - floor(1.5 * horizon) then elders[#elders + 1] = lack end
+  end
+end
+local room, interval = 2 ^ 50, 0
+for _, l in ipairs(limits) do
+  if l.tat then
+    room = min(room, floor(ahead * l.n / l.span))
+    interval = max(interval, l.span / l.n)
+  elseif l.kind == 'w' then
+    room = min(room, l.n * max(1, floor(ahead / l.span)))
+  end
+end
+local fair, keep, lack, before = max(1, floor(room / crowd)), -1, 0, 0
+if not claim or claimant ~= me then
+  for _, tokens in ipairs(elders) do before = before + min(tokens, fair) end
+end
+local reach = max(0, ahead - ceil(before * interval))
+if knows == epoch and knowsgen ~= gen then inhand = 0 end
 local slots, wait, due, got, prev = {}, -1, 0, 0, max(now, floorat, hold)
 local stop = adaptive and adaptive.gaveup == 1
 
@@ -452,7 +499,7 @@ local stop = adaptive and adaptive.gaveup == 1
 local function slot(cost, most, only)
   local s, block
   while back[backat] and (back[backat][1] < prev or back[backat][2] == 0) do backat = backat + 1 end
-  local b = back[backat]
+  local b, has = back[backat], inhand + got
   if units and cost > allowed - got then
     -- There is no unit. If there was, would there be a token in time?
     s = earliest(max(now, last, hold), cost)
@@ -466,14 +513,15 @@ local function slot(cost, most, only)
     if get('grace') > now then wait = max(1, get('grace') - now) end
     return true
   end
-  if b and b[2] >= cost and b[1] <= now + ahead and (most == 0 or b[1] - now <= most) and (not only or b[1] <= now) then
+  local full = crowd > 1 and has > 0 and has + cost > fair and not only
+  if b and not full and b[2] >= cost and b[1] <= now + ahead and (most == 0 or b[1] - now <= most) and (not only or b[1] <= now) then
     s = b[1]
     b[2] = b[2] - cost
     b.used, changed = true, true
   else
     if other and other.kind == 't' and other.since < came then
       wait = max(10000, other.till - late - now)
-      due = wait
+      due, keep = wait, 2 ^ 50
       return true
     end
     s, block = earliest(max(now, last, hold), cost)
@@ -482,14 +530,23 @@ local function slot(cost, most, only)
       slots[#slots + 1] = -1 - (s - now)
       return false
     end
-    if s > now + ahead then
-      wait, due = s - now - ahead, s - now
-      if cost > 1 or block then stake('t', now + wait + floor(horizon / 2), cost, #slots == 0) end
+    if full or s > now + reach then
+      wait, due, keep = max(0, s - now - ahead), s - now, max(1, floor(fair / 4))
+      if s > now + ahead and (cost > 1 or block) then stake('t', now + wait + floor(horizon / 2), cost, #slots == 0) end
+      if full then
+        wait, keep = 0, floor(fair / 4)
+      elseif 4 * has < 3 * fair then
+        -- It comes once, for all that it lacks.
+        lack, keep = min(fair - has, wish), 2 ^ 50
+        local behind = before + max(0, min(lack, floor(room / 2)) - cost)
+        if not staked then wait = max(0, s - now - ahead + floor(behind * interval)) end
+      end
       return true
     end
     take(s, cost)
   end
   prev, got = s, got + cost
+  if not only then wish = wish - cost end
   slots[#slots + 1] = s - now
   return false
 end
@@ -557,6 +614,15 @@ if units then
   ends = max(ends, get('grace'))
   for _, value in pairs(members) do ends = max(ends, tonumber(string.match(value, '%d+'))) end
 end
+if keep >= 0 then
+  local since = got > 0 and now or turn
+  set('s:' .. me, num(now + max(0, wait) + 2 * horizon) .. ':' .. num(since) .. ':' .. num(lack))
+elseif wants[me] and want == 0 and inhand == 0 and waited >= 0 then
+  gone['s:' .. me] = true
+  wrote = true
+elseif lacked > 0 and got > 0 then
+  set('s:' .. me, num(now + 2 * horizon) .. ':0:0')
+end
 local fields = {}
 for name, value in pairs(written) do
   gone[name] = nil
@@ -586,7 +652,7 @@ if publish.g then redis.call('PUBLISH', KEYS[1], 'g ' .. num(epoch) .. ' ' .. nu
 if publish.c then redis.call('PUBLISH', KEYS[1], 'c ' .. me) end
 
 local reply = { now, epoch, gen, max(0, hold - now), last - now, ends - now, wait, due, cap, got,
-  adaptive and adaptive.gaveup or 0, adaptive and adaptive.change or 0 }
+  adaptive and adaptive.gaveup or 0, adaptive and adaptive.change or 0, keep }
 for _, l in ipairs(limits) do
   local x, y = 0, 0
   if l.tat then x = max(0, l.tat - now) end
