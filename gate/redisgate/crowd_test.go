@@ -71,11 +71,12 @@ func TestScriptCrowd(t *testing.T) {
 		{"half a horizon, few", 100, sec / 2, same(3, 20), 0.1, 0},
 		{"ten", 100, sec, same(10, 1000), 0.15, 0},
 		{"a hundred for a hundred slots", 100, sec, same(100, 100), 1.1, 0},
-		{"a hundred for ten slots", 10, sec, same(100, 100), 2.1, 0},
-		{"three for no slot", 1, sec / 2, same(3, 20), 2.1, 0},
+		{"a hundred for ten slots", 10, sec, same(100, 100), 11, 0},
+		{"three for no slot", 1, sec / 2, same(3, 20), 4.1, 0},
 		{"10000 at once", 10_000, sec, same(3, 10_000), 0.01, 0},
 		{"one joins three", 100, sec, append(same(3, 200), asker{waiting: 200, from: 3*sec + sec/7, to: never}), 0.08, 0},
 		{"one joins one", 100, sec, append(same(1, 200), asker{waiting: 200, from: 3 * sec, to: never}), 0.05, 0},
+		{"most go", 10, sec, append(same(10, 100), slices.Repeat([]asker{{waiting: 100, to: 5 * sec}}, 90)...), 20, 12},
 		{"one goes", 100, sec, append(same(3, 200), asker{waiting: 200, to: 3 * sec}), 0.08, 25},
 	} {
 		s.fresh()

@@ -20,7 +20,8 @@ import (
 type Options struct {
 	// Horizon is how far ahead slots are handed out: how long a hold may stay unknown to a
 	// process that has lost touch, how much of the schedule a process that is killed takes with
-	// it, and how long nobody gets a slot after Redis has lost its state. A longer one serves
+	// it, and how long nobody gets a slot after Redis has lost its state. While more wait than there
+	// are slots within it, each process has its even part of them. A longer one serves
 	// more entries with one round trip. 0 means 1 second.
 	Horizon time.Duration
 

@@ -536,10 +536,11 @@ local function slot(cost, most, only)
       if full then
         wait, keep = 0, floor(fair / 4)
       elseif 4 * has < 3 * fair then
-        -- It comes once, for all that it lacks.
+        -- It comes when there is all that it lacks. Those before it may go in the meantime: it comes
+        -- once a horizon at least.
         lack, keep = min(fair - has, wish), 2 ^ 50
-        local behind = before + max(0, min(lack, floor(room / 2)) - cost)
-        if not staked then wait = max(0, s - now - ahead + floor(behind * interval)) end
+        local after = floor((before + max(0, min(lack, floor(room / 2)) - cost)) * interval)
+        if not staked then wait = max(0, s - now - ahead + min(after, horizon)) end
       end
       return true
     end
