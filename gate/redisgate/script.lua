@@ -303,7 +303,8 @@ end
 
 -- A claim keeps those who come later, in whatever process, from overtaking an entry for ever. There
 -- is one at a time, the oldest: of the first in line of a process, who waits for units, a share
--- that it has not got or more than that, for more than one token, or for a window to open.
+-- that it has not got or more than that, for more than one token, or for a window to open that has
+-- less than one for each process.
 local mark = '^(%w+):(%d+):(%d+):(%d+):(%a)$'
 local claimant, since, expiry, heavy, what = string.match(state.claim or '', mark)
 local claim, staked = nil, false
@@ -531,10 +532,10 @@ local function slot(cost, most, only)
       return false
     end
     if full or s > now + reach then
-      wait, due, keep = max(0, s - now - ahead), s - now, max(1, floor(fair / 4))
-      if s > now + ahead and (cost > 1 or block) then stake('t', now + wait + floor(horizon / 2), cost, #slots == 0) end
+      wait, due, keep = max(0, s - now - ahead), s - now, max(1, floor(fair / 8))
+      if not full and s > now + ahead and (cost > 1 or block and room < crowd) then stake('t', now + wait + floor(horizon / 2), cost, #slots == 0) end
       if full then
-        wait, keep = 0, floor(fair / 4)
+        wait, keep = 0, floor(fair / 8)
       elseif 4 * has < 3 * fair then
         -- It comes when there is all that it lacks. Those before it may go in the meantime: it comes
         -- once a horizon at least.
