@@ -152,6 +152,43 @@ func TestScriptCrowd(t *testing.T) {
 	}
 }
 
+// While another wants slots, a member has half of the horizon in hand at most; it leaves room for who is
+// short; and what is known of who does not come again is gone after two horizons.
+func TestScriptParts(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fresh()
+	const start, sec = int64(1_790_000_000_000_000), 1_000_000
+	epoch := int64(0)
+	ask := func(at int64, who string, inhand, count int64) (slots []int64, keep int64) {
+		s.at(t, start+at, "one", 1000)
+		a := s.call(t, who, sec, 20_000, sec, epoch, 0, 0, 0, 0, 0, 0, inhand, 1,
+			"g", sec, 100, 1, 0, 0, 0, 0, 0, 0, "d", 1, count, 0)
+		epoch = a[1]
+		return a[15:], a[12]
+	}
+	if got, keep := ask(0, "a", 0, 200); len(got) != 101 || keep != 12 {
+		t.Errorf("alone: %d slots, and more when %d are left, want 101 and 12", len(got), keep)
+	}
+	if got, keep := ask(sec/100, "b", 0, 200); len(got) > 1 || keep < 200 {
+		t.Errorf("where all are taken: %d slots, keep %d", len(got), keep)
+	}
+	if got, keep := ask(sec*6/10, "a", 45, 200); len(got) != 5 || keep != 6 {
+		t.Errorf("with 45 in hand beside another: %d slots, and more when %d are left, want 5 and 6", len(got), keep)
+	}
+	if got, _ := ask(sec*7/10, "a", 0, 200); len(got) == 0 || got[len(got)-1] > sec-48*sec/100 {
+		t.Errorf("beside one who is short: slots %v, want none in the last 0.48 s of the horizon", got)
+	}
+	if got, _ := ask(8*sec, "a", 0, 200); len(got) != 101 {
+		t.Errorf("alone again: %d slots, want 101", len(got))
+	}
+	for _, name := range s.c.HKeys(context.Background(), s.keys[0]).Val() {
+		if name == "s:b" {
+			t.Error("what is known of b has stayed")
+		}
+	}
+}
+
 // A process that joins a crowd gets a slot within a horizon, and an even share from then on; nothing is
 // left behind when all have gone.
 func TestJoin(t *testing.T) {

@@ -474,8 +474,7 @@ for name, value in pairs(wants) do
     gone['s:' .. name] = true
   elseif name ~= me then
     crowd = crowd + 1
-    -- Nobody waits for long for one who does not take what it was left.
-    if since < turn and now < expiry - floor(1.5 * horizon) then elders[#elders + 1] = lack end
+    if since < turn then elders[#elders + 1] = lack end
   end
 end
 local room, interval = 2 ^ 50, 0
