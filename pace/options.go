@@ -39,8 +39,8 @@ type Options struct {
 // a plain timer lets a token go up to 1 ms late, and those that have become due meanwhile
 // with it. Exact wake-ups bring that down to some 20 µs, and a tenth of a millisecond once in
 // a hundred times, as long as a processor is free. They cost a timer descriptor for
-// the whole process, and at 1,000 tokens a second a third more processor time than plain
-// timers; at 5,000 a second it is four times as much. Without a descriptor, on other
+// the whole process, and at 1,000 tokens a second some fifth more processor time than plain
+// timers; at 5,000 a second it is five times as much. Without a descriptor, on other
 // systems, and on a clock other than the real one all three values are the same.
 type Precision int
 

@@ -24,14 +24,13 @@ const (
 //	            plain timers         exact wake-ups
 //	interval    gap error   CPU      gap error   CPU
 //	            p99         a token  p99         a token
-//	200 µs      950 µs      10 µs    100 µs      43 µs
-//	300 µs      870 µs      12 µs     65 µs      40 µs
-//	500 µs      655 µs      25 µs     75 µs      53 µs
-//	700 µs      700 µs      28 µs     75 µs      44 µs
-//	1 ms        1,000 µs    38 µs     80 µs      50 µs
-//	2 ms        920 µs      58 µs    100 µs      74 µs
-//	5 ms        910 µs      96 µs     95 µs     103 µs
-//	10 ms       880 µs     122 µs     78 µs     155 µs
+//	200 µs      950 µs      11 µs     65 µs      50 µs
+//	300 µs      860 µs      16 µs    100 µs      55 µs
+//	500 µs      670 µs      26 µs    190 µs      52 µs
+//	700 µs      700 µs      34 µs     75 µs      48 µs
+//	1 ms        1,000 µs    37 µs     80 µs      42 µs
+//	2 ms        920 µs      70 µs    140 µs      75 µs
+//	5 ms        880 µs     130 µs    140 µs     146 µs
 const worthwhile = 500e3
 
 // apart is the shortest time between two wake-ups, in nanoseconds. Who is due in between is
