@@ -23,7 +23,8 @@ type request struct {
 	tries []*try
 	asked []*waiter
 	epoch int64
-	used  int
+	used  int // units that the member keeps
+	apart bool
 	lease uint32
 	sent  int64
 
@@ -33,19 +34,24 @@ type request struct {
 // build makes the next call.
 func (g *Gate) build(now int64) *request {
 	k := &g.link
-	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, lease: g.units.lease, sent: now}
+	apart, more, idle, likes := g.apart(), 0, 0, 0
+	if !apart {
+		g.bare()
+	}
+	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, apart: apart, lease: g.units.lease, sent: now}
 	poke := k.poke
 	g.ops, g.tries, k.poke = nil, nil, false
 	k.sent = now
 	ahead := g.horizon
-	if !g.heard {
+	if !g.heard || g.ttl > 0 && g.timed && (!g.paced || g.units.tight) {
 		ahead = min(ahead, blind)
 	}
-	if g.ttl > 0 {
-		// Units that wait for a token are of no use to anybody.
-		ahead = min(ahead, blind)
-		g.units.held = g.units.use
+	if apart {
+		least, most := g.needs(now)
+		r.used = g.keeps(most)
+		more, idle, likes = max(0, least-r.used), max(0, r.used-least), max(0, most-max(least, r.used))
 	}
+	g.units.held, g.units.urged, g.units.freed = r.used, false, false
 	state := 0
 	switch {
 	case k.jumped:
@@ -62,7 +68,11 @@ func (g *Gate) build(now int64) *request {
 	w, waited := g.queue.at(len(g.slots)), int64(0)
 	if w != nil {
 		waited = max(0, -us(w.came))
-		if now < k.ask && !poke && len(r.tries) == 0 && g.ttl == 0 {
+		at := k.ask
+		if apart {
+			at = g.slotsAt(now)
+		}
+		if now < at && !poke && len(r.tries) == 0 && (g.ttl == 0 || apart) {
 			w, waited, r.mute = nil, -1, true
 		}
 	}
@@ -91,7 +101,14 @@ func (g *Gate) build(now int64) *request {
 		case adaptive:
 			r.args = append(r.args, "a", l.span, l.slowest, l.burst, x, d.y, l.backoff, l.recover, l.giveUp, 0)
 		case concurrency:
-			r.args = append(r.args, "c", l.n, micros(l.ttl), r.used, 0, 0, 0, 0, 0, 0)
+			way, starved := 0, 0
+			if apart {
+				way = 1
+			}
+			if g.units.starved {
+				starved = 1
+			}
+			r.args = append(r.args, "c", l.n, micros(l.ttl), r.used, way, more, idle, g.lead()/1000, likes, starved)
 		}
 	}
 	for _, o := range r.ops {
@@ -156,7 +173,7 @@ func hashed(text string) string { return redis.NewScript(text).Hash() }
 // hear takes in the answer.
 func (g *Gate) hear(r *request, a []int64, now int64) error {
 	k := &g.link
-	n := 13 + 2*len(g.limits)
+	n := 16 + 2*len(g.limits)
 	if len(a) < n {
 		return fmt.Errorf("redisgate: the script gave %d numbers, want at least %d", len(a), n)
 	}
@@ -199,6 +216,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 	case len(a)-n < len(r.tries)+len(r.asked):
 		k.ask = never // there are no units until somebody says so
 	}
+	k.unit = k.keep < 0
 	if g.ttl > 0 {
 		u := &g.units
 		u.renewed, u.cap = r.sent, int(a[8])
@@ -206,13 +224,24 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 		if r.lease == u.lease {
 			u.held = r.used + int(a[9])
 		}
-		u.noted = u.held > 0 || len(r.asked) > int(a[9])
+		u.noted = u.held > 0 || a[13] != 0
+		u.wanted = u.wanted && a[14] == 1
+		u.tight, u.starved = a[15] == 1, false
+		switch {
+		case a[13] == 0 || u.freed:
+			u.ask = 0
+		case a[13] > 0:
+			u.ask = at(a[13])
+		default:
+			u.ask = never
+		}
 	}
 	for i := range g.limits {
-		k.known[i] = debt{a[13+2*i], a[14+2*i], r.sent}
+		x, y := a[16+2*i], a[17+2*i]
+		k.known[i] = debt{x, y, r.sent}
 		if g.limits[i].kind == adaptive {
-			g.interval = time.Duration(a[14+2*i])
-			k.slow = a[14+2*i] > g.limits[i].span || g.limits[i].giveUp > 0
+			g.interval = time.Duration(y)
+			k.slow = y > g.limits[i].span || g.limits[i].giveUp > 0
 		}
 	}
 	for _, o := range r.ops {
@@ -220,14 +249,14 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 			close(o.done)
 		}
 	}
-	slotAt := func(delay int64, cost int) slot {
-		s := slot{name: server + delay, cost: cost, mark: uint32(a[11]), epoch: epoch, lease: r.lease}
+	slotAt := func(delay int64, cost int, units bool) slot {
+		s := slot{name: server + delay, cost: cost, mark: uint32(a[11]), epoch: epoch, units: units && g.ttl > 0, lease: r.lease}
 		if g.timed {
 			s.from, s.until = at(delay), r.sent+delay*1000+int64(g.late)
 		} else {
 			s.until = never
 		}
-		if g.ttl > 0 && r.lease == g.units.lease {
+		if s.units && r.lease == g.units.lease {
 			g.units.use += cost
 		}
 		return s
@@ -239,9 +268,9 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 			continue
 		}
 		if results[0] >= 0 {
-			s := slotAt(results[0], t.cost)
+			s := slotAt(results[0], t.cost, true)
 			switch {
-			case t.over || !fresh || now < s.from || now > s.until:
+			case r.apart && g.units.use > g.units.held, t.over || !fresh || now < s.from || now > s.until:
 				g.release(s)
 			default:
 				t.ok = true
@@ -263,7 +292,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 			}
 			continue
 		}
-		s := slotAt(delay, w.cost)
+		s := slotAt(delay, w.cost, !r.apart)
 		next := g.queue.at(len(g.slots))
 		switch {
 		case !fresh:

@@ -12,6 +12,7 @@ import (
 type entry struct {
 	g      *Gate
 	slot   slot
+	since  int64
 	cost   int // as it was settled
 	cancel context.CancelCauseFunc
 	left   bool
@@ -20,7 +21,7 @@ type entry struct {
 
 // admit makes the entry of a slot that was granted.
 func (g *Gate) admit(s slot, cost int, cancel context.CancelCauseFunc) *entry {
-	e := &entry{g: g, slot: s, cost: cost, cancel: cancel}
+	e := &entry{g: g, slot: s, since: instant(), cost: cost, cancel: cancel}
 	if g.ttl > 0 {
 		g.units.hold(e)
 	}

@@ -124,22 +124,30 @@ func everything() []fault {
 
 // Never over, whatever goes wrong; and no less than can be.
 func TestFaults(t *testing.T) {
-	for _, n := range []int{100, 2000} {
+	for k, limits := range []job{{N: 100}, {N: 2000}, {N: 100, Units: 9, TTL: time.Second, Work: 50 * ms}} {
+		n := limits.N
 		for i, f := range everything() {
-			if n > 100 && *long == 0 && i%3 != 1 {
-				continue // half a minute less
+			if k > 0 && *long == 0 && i%3 != k {
+				continue // a minute less
 			}
-			t.Run(fmt.Sprintf("%d/%s", n, f.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d,%d/%s", n, limits.Units, f.name), func(t *testing.T) {
 				t.Parallel()
 				s := newServer(t, f.args...).settled(2 * time.Second)
 				p := newProxy(t, s.addr())
-				ws := crew(t, 3, job{Addrs: []string{p.addr()}, Key: key(), Kind: "strict", N: n, Span: time.Second, Callers: 20, For: 4*time.Second + *long, Skewed: f.skew})
+				j := limits
+				j.Addrs, j.Key, j.Kind, j.Span, j.Callers, j.For, j.Skewed = []string{p.addr()}, key(), "strict", time.Second, 20, 4*time.Second+*long, f.skew
+				ws := crew(t, 3, j)
 				begin(ws)
 				time.Sleep(time.Second)
 				f.wrong(t, s, p, ws)
 				most, got := report(t, ws, time.Second)
 				if most > n {
 					t.Errorf("%d in one second, where %d is the limit", most, n)
+				}
+				if j.Units > 0 {
+					if units, left, _ := inUse(t, ws); units > j.Units+left {
+						t.Errorf("%d units in use at once, where %d is the limit", units, j.Units)
+					}
 				}
 				if want := f.want * strictly(n); got < want {
 					t.Errorf("%.1f a second, want %.1f", got, want)

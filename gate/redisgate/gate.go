@@ -59,6 +59,7 @@ type Gate struct {
 	capacity int
 	ttl      time.Duration // of units; 0: the gate has none
 	timed    bool          // the gate has limits besides that on units
+	paced    bool          // … all of which hand out slots one after the other, and not many at an instant
 
 	// mu guards all below, and what belongs to waiters, slots and entries. Nothing may block
 	// while it is held.
@@ -145,6 +146,7 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 			g.interval = time.Duration(l.span)
 		}
 		if l.kind != concurrency {
+			g.paced = (!g.timed || g.paced) && l.kind != window
 			g.timed = true
 			g.late = min(g.late, l.late)
 		}

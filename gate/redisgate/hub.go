@@ -204,8 +204,8 @@ func (g *Gate) tuned(again bool) {
 	g.look(now)
 }
 
-// message takes in what was published: "g epoch generation", or "c member" where units have
-// become free or are wanted.
+// message takes in what was published: "g epoch generation", "c member" where units have become
+// free, "w member" where some are wanted, and "u member" where they have become what is short.
 func (g *Gate) message(payload string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,13 +218,27 @@ func (g *Gate) message(payload string) {
 		}
 		g.link.gen = gen
 		g.void()
-	case "c":
+	case "c", "w", "u":
 		if rest == g.id || g.queue.count <= len(g.slots) && !g.units.noted {
+			return
+		}
+		if g.apart() {
+			switch what {
+			case "c":
+				g.units.ask, g.units.freed = 0, true
+			case "w":
+				g.urge(instant())
+			case "u":
+				g.units.tight, g.link.poke = true, true
+				g.bare()
+			}
+			g.look(instant())
 			return
 		}
 	default:
 		return
 	}
+	g.units.ask = 0
 	g.link.ask, g.link.poke = 0, g.link.poke || g.queue.count > 0 || g.units.noted
 	g.look(instant())
 }

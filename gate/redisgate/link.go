@@ -8,7 +8,7 @@ import (
 
 const (
 	most1call = 256                    // entries that one call asks for
-	blind     = 20 * time.Millisecond  // the horizon while the hub hears nothing
+	blind     = 20 * time.Millisecond  // the horizon while the hub hears nothing, or units are short
 	fewest    = 24                     // entries that are worth a call of their own
 	soonest   = 3 * time.Millisecond   // before the last slot, the next are asked for
 	firstWait = 5 * time.Millisecond   // after a second failure in a row; doubled with each
@@ -45,6 +45,7 @@ type link struct {
 	slow       bool // an adaptive limit is slower than asked for, or was just throttled
 
 	ask   int64 // there are no slots to be had before
+	unit  bool  // … as there is no unit
 	due   int64 // and none for the next in line before
 	keep  int64 // nor should more be asked for while those in hand are for more tokens; -1: all got theirs
 	poke  bool  // something has changed: Redis is to be asked now
@@ -115,6 +116,14 @@ func (g *Gate) letIn(now int64, wake func(int64)) {
 			wake(s.from)
 			return
 		}
+		if !g.equip(&s, now) {
+			if at := min(s.until, later(s.from, blind)); now <= at {
+				wake(at + 1)
+			} else {
+				g.starve()
+			}
+			return
+		}
 		g.slots = slices.Delete(g.slots, 0, 1)
 		if now > s.until {
 			g.release(s)
@@ -135,34 +144,38 @@ func (g *Gate) letIn(now int64, wake func(int64)) {
 func (g *Gate) callAt(now int64) int64 {
 	at := int64(never)
 	k := &g.link
-	waiting, bound := g.queue.count, len(g.slots)
 	if len(g.ops) > 0 || len(g.tries) > 0 || k.poke {
 		at = now
 	}
-	if waiting > bound && !g.closed {
-		// Slots are asked for when the last is near, or enough wait for some; where there were too
-		// few, when so many are left as the script has said.
-		want := now
-		switch {
-		case k.keep >= 0:
-			want = g.leaves(k.keep)
-		case bound > 0 && waiting-bound < max(fewest, bound):
-			lead := min(max(4*k.rtt, int64(soonest)), int64(g.horizon/2))
-			want = g.slots[bound-1].from - lead
-		}
-		at = min(at, max(want, k.ask))
-	}
+	at = min(at, g.slotsAt(now))
 	if g.ttl > 0 {
-		if u := &g.units; u.held > u.use {
-			at = now // somebody else may want them
-		} else if u.use > 0 || waiting > 0 || u.noted {
-			at = min(at, later(u.renewed, g.beat()))
-		}
+		at = min(at, g.unitsAt(now))
 	}
 	if at != never {
 		at = max(at, k.retry)
 	}
 	return at
+}
+
+// slotsAt returns when slots are to be asked for: when the last is near, or enough wait for some; where
+// there were too few, when so many are left as the script has said.
+func (g *Gate) slotsAt(now int64) int64 {
+	k := &g.link
+	waiting, bound := g.queue.count, len(g.slots)
+	if waiting <= bound || g.closed {
+		return never
+	}
+	at := now
+	switch {
+	case k.keep >= 0:
+		at = g.leaves(k.keep)
+	case bound > 0 && waiting-bound < max(fewest, bound):
+		at = g.slots[bound-1].from - g.lead()
+	}
+	if k.unit && g.apart() {
+		return at
+	}
+	return max(at, k.ask)
 }
 
 // leaves returns when the slots in hand are for no more than so many tokens.

@@ -35,7 +35,8 @@ type slot struct {
 	cost        int
 	mark        uint32 // of an adaptive limit
 	epoch       int64
-	lease       uint32 // of the units
+	units       bool   // it has its units
+	lease       uint32 // … of which lease
 }
 
 // waiter is an entry that waits. Guarded by the gate's lock, but for the channel.

@@ -27,16 +27,22 @@
 --         g span n burst debt strict     n tokens in span; debt: how far ahead the schedule was
 --         w span n cell count            count: tokens in the window
 --         a fastest slowest burst debt interval backoff recover giveup     intervals in ns
---         c n ttl used                   used: units that the process has in use
+--         c n ttl used apart more idle lead likes starved   used: units that the process keeps; apart: 0, each
+--                                        slot comes with its units; 1: only who goes within lead needs some,
+--                                        of which the process has idle; it needs so many more for others, and
+--                                        likes to have so many besides, if nobody else needs them;
+--                                        starved: 1: a slot was due and had no unit
 --      then what to do, each with 3 numbers:
 --         s slot delta 0    settle       v slot delta 0   the same for a slot that was not used
 --         o mark 0 0        success      t mark after 0   throttle
 --         h span 0 0        hold         x 0 0 0          reset
 --         r slot cost 0     give back    y cost 0 0       a slot now, or none
 --         d cost count most as many slots; where most is not 0, none further away than that
--- Reply now epoch generation hold newest life wait due cap units gaveup mark keep
+-- Reply now epoch generation hold newest life wait due cap units gaveup mark keep again wanted tight
 --       (keep: -1 where all got their slots; else no more is to be asked for while it has slots for
---       more tokens than that, and before wait is over),
+--       more tokens than that, and before wait is over; units: so many more than used; again: 0
+--       where that is all it wants; else when the next of another expire, or -1; wanted: 1: others want some;
+--       tight: 1: units are what is short, so nobody is to ask for slots apart),
 --       then for each limit 2 numbers, which the process carries for a server that forgets,
 --       then for each y and d a delay, or -1-delay where that is too far away.
 
@@ -99,7 +105,7 @@ local gen, last, hold = get('gen'), get('last'), get('hold')
 local publish = {}
 
 -- The limits.
-local limits, units, adaptive = {}, nil, nil
+local limits, units, adaptive, paced = {}, nil, nil, false
 local at = 14
 for i = 1, tonumber(ARGV[13]) do
   local l = { kind = ARGV[at] }
@@ -118,7 +124,8 @@ for i = 1, tonumber(ARGV[13]) do
     l.span, l.n, l.cell, l.count = arg(1), arg(2), arg(3), arg(4)
     l.cells, l.counts, l.first, l.total = {}, {}, 1, 0
   else
-    l.n, l.ttl, l.used = arg(1), arg(2), arg(3)
+    l.n, l.ttl, l.used, l.apart = arg(1), arg(2), arg(3), arg(4) == 1
+    l.more, l.idle, l.lead, l.likes, l.starved = arg(5), arg(6), arg(7), arg(8), arg(9) == 1
     units = l
   end
   if l.span and l.kind ~= 'w' then
@@ -151,7 +158,11 @@ for i = 1, #flat, 2 do
     wants[string.sub(name, 3)] = flat[i + 1]
   end
 end
-for _, l in ipairs(limits) do if l.cells then table.sort(l.cells) end end
+for _, l in ipairs(limits) do
+  if l.cells then table.sort(l.cells) end
+  paced = paced or l.tat
+end
+for _, l in ipairs(limits) do paced = paced and not l.cells end
 
 -- add counts so many tokens more, or less, in the cell of that end.
 local function add(l, e, count)
@@ -453,8 +464,34 @@ if not stale then
   end
 end
 
-local cap = 0
-if units then cap = share(want, head) end
+local cap, apart, lacking = 0, false, 0
+if units then
+  apart, lacking = units.apart, units.more
+  cap = share(apart and units.more + max(0, want - units.idle) or want, head)
+end
+
+-- within reports whether there are units for one more entry: those that are idle, or some of Redis's.
+local function within(cost, got)
+  if apart then return cost <= units.idle + max(0, allowed - lacking) end
+  return cost <= allowed - got
+end
+
+-- shorten notes that for a horizon, units are what is short: slots that are handed out ahead would
+-- pass unused.
+local function shorten()
+  if not paced then return end
+  if get('short') <= now then publish.u = true end
+  set('short', now + horizon)
+end
+if units and units.starved then shorten() end
+local idle = units and earliest(max(now, last, hold), 1) <= now -- it is not time that anybody waits for
+
+-- occupy notes that an entry needs its units now.
+local function occupy(cost)
+  local has = min(cost, units.idle)
+  units.idle = units.idle - has
+  lacking = lacking + cost - has
+end
 
 -- While others want slots, too, nobody has more in hand than its even share of those that fit
 -- into the horizon. So there is always room for everyone, but for who is new, or where there are more
@@ -500,13 +537,14 @@ local function slot(cost, most, only)
   local s, block
   while back[backat] and (back[backat][1] < prev or back[backat][2] == 0) do backat = backat + 1 end
   local b, has = back[backat], inhand + got
-  if units and cost > allowed - got then
+  if units and (only or not apart) and not within(cost, got) then
     -- There is no unit. If there was, would there be a token in time?
     s = earliest(max(now, last, hold), cost)
     if most > 0 and s - now > most then
       slots[#slots + 1] = -1 - (s - now)
       return false
     end
+    if idle and units.used + others > 0 then shorten() end
     local with = units.used + got + cost
     if (cost > units.level or with <= units.level) and s <= now + ahead then stake('u', now + units.ttl, cost, #slots == 0) end
     wait = expires and max(1, expires - now) or -1
@@ -546,6 +584,7 @@ local function slot(cost, most, only)
     end
     take(s, cost)
   end
+  if apart and (only or s <= now + units.lead) then occupy(cost) end
   prev, got = s, got + cost
   if not only then wish = wish - cost end
   slots[#slots + 1] = s - now
@@ -600,11 +639,21 @@ for i, l in ipairs(limits) do
     end
   end
 end
+local taken, again = 0, 0
 if units then
-  local held = units.used + got
-  local unmet = want - got
+  taken = apart and min(allowed, lacking) or got
+  if apart and lacking > 0 and taken == lacking then
+    taken = max(taken, min(allowed, taken + units.likes))
+    lacking = taken
+  end
+  local held = units.used + taken
+  local unmet = (apart and lacking or want) - taken
+  if unmet > 0 then
+    local at = get('grace') > now and get('grace') or expires
+    again = at and max(1, at - now) or -1
+  end
   if held < mine[2] and wanted then publish.c = true end
-  if unmet > 0 and mine[3] == 0 and others > 0 then publish.c = true end
+  if unmet > 0 and (apart or mine[3] == 0) and others > 0 then publish.w = true end
   if held + unmet > 0 then
     ends = max(ends, now + units.ttl)
     written['m:' .. me] = num(now + units.ttl) .. ':' .. num(held) .. ':' .. num(max(0, unmet))
@@ -651,9 +700,12 @@ if #fields > 0 or wrote then
 end
 if publish.g then redis.call('PUBLISH', KEYS[1], 'g ' .. num(epoch) .. ' ' .. num(gen)) end
 if publish.c then redis.call('PUBLISH', KEYS[1], 'c ' .. me) end
+if publish.w then redis.call('PUBLISH', KEYS[1], 'w ' .. me) end
+if publish.u then redis.call('PUBLISH', KEYS[1], 'u ' .. me) end
 
-local reply = { now, epoch, gen, max(0, hold - now), last - now, ends - now, wait, due, cap, got,
-  adaptive and adaptive.gaveup or 0, adaptive and adaptive.change or 0, keep }
+local reply = { now, epoch, gen, max(0, hold - now), last - now, ends - now, wait, due, cap, taken,
+  adaptive and adaptive.gaveup or 0, adaptive and adaptive.change or 0, keep, again, wanted and 1 or 0,
+  get('short') > now and 1 or 0 }
 for _, l in ipairs(limits) do
   local x, y = 0, 0
   if l.tat then x = max(0, l.tat - now) end

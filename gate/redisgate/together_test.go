@@ -142,11 +142,25 @@ func TestAdaptsTogether(t *testing.T) {
 // limit, not even while the server is killed and restarted empty.
 func TestUnitsTogether(t *testing.T) {
 	t.Parallel()
-	for _, what := range []string{"nothing", "worker killed", "server killed and restarted empty"} {
-		t.Run(what, func(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		job
+		late int // entries in the last second, about two thirds of what can be
+	}{
+		{"nothing", job{Kind: "concurrency", N: 9}, 300},
+		{"worker killed", job{Kind: "concurrency", N: 9}, 300},
+		{"server killed and restarted empty", job{Kind: "concurrency", N: 9}, 300},
+		{"nothing", job{Kind: "strict", N: 300, Units: 9}, 200},
+		{"worker killed", job{Kind: "strict", N: 300, Units: 9}, 200},
+		{"server killed and restarted empty", job{Kind: "strict", N: 300, Units: 9}, 200},
+	} {
+		what := c.what
+		t.Run(what+", "+c.Kind, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t).settled(2 * time.Second)
-			ws := crew(t, 3, job{Addrs: []string{s.addr()}, Key: key(), Kind: "concurrency", N: 9, Callers: 6, Work: 20 * ms, For: 5 * time.Second})
+			j := c.job
+			j.Addrs, j.Key, j.Span, j.TTL, j.Callers, j.Work, j.For = []string{s.addr()}, key(), time.Second, time.Second, 6, 20*ms, 5*time.Second
+			ws := crew(t, 3, j)
 			begin(ws)
 			time.Sleep(time.Second)
 			switch what {
@@ -157,43 +171,19 @@ func TestUnitsTogether(t *testing.T) {
 				s.start()
 			}
 			merged(ws)
-			type change struct {
-				at int64
-				by int
-			}
-			var all []change
-			for i, w := range ws {
-				for _, at := range w.grants {
-					all = append(all, change{at, 1})
-				}
-				for _, at := range w.leaves {
-					all = append(all, change{at, -1})
-				}
-				if n := len(w.grants) - len(w.leaves); i > 0 && n != 0 {
-					t.Errorf("worker %d has entered %d times more than left", i+1, n)
-				}
-			}
-			slices.SortFunc(all, func(x, y change) int { return int(x.at-y.at)*4 + x.by - y.by })
-			in, most, late := 0, 0, 0
-			for _, c := range all {
-				in += c.by
-				most = max(most, in)
-				if c.at > all[len(all)-1].at-int64(time.Second) && c.by > 0 {
-					late++
-				}
-			}
+			most, left, late := inUse(t, ws)
 			var shares []int
 			trips := 0
 			for _, w := range ws {
 				shares = append(shares, len(w.grants))
 				trips += w.trips
 			}
-			t.Logf("%d entries, at most %d at once, shares %v, %d in the last second, %d round trips", len(all)/2, most, shares, late, trips)
-			if most > 9 && what != "worker killed" || most > 9+in {
+			t.Logf("at most %d at once, shares %v, %d in the last second, %d round trips", most, shares, late, trips)
+			if most > 9 && what != "worker killed" || most > 9+left {
 				t.Errorf("%d units in use at once, where 9 is the limit", most)
 			}
-			if late < 300 {
-				t.Errorf("%d entries in the last second, want about 450", late)
+			if late < c.late {
+				t.Errorf("%d entries in the last second, want %d", late, c.late)
 			}
 			if what == "nothing" {
 				even(t, ws, 0.15)

@@ -4,6 +4,7 @@ package redisgate_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -36,6 +37,8 @@ type job struct {
 	Span    time.Duration
 	Burst   int
 	Guard   time.Duration
+	Units   int           // that may be in use at once, besides; 0: any number
+	TTL     time.Duration // of units besides; 0: the default
 	Callers int           // goroutines in a loop of entering
 	Work    time.Duration // between entering and leaving
 	For     time.Duration
@@ -45,6 +48,11 @@ type job struct {
 }
 
 func (j job) limits() redisgate.Limits {
+	if j.Units > 0 {
+		units := redisgate.Concurrency(j.Units, &redisgate.ConcurrencyOptions{TTL: j.TTL})
+		j.Units = 0
+		return append(j.limits(), units)
+	}
 	switch j.Kind {
 	case "window":
 		return redisgate.Limits{redisgate.Window(j.N, j.Span, &redisgate.WindowOptions{Guard: j.Guard})}
@@ -270,6 +278,38 @@ func densest(all []int64, span time.Duration) (most int, from int64) {
 		}
 	}
 	return most, from
+}
+
+// inUse returns how many entries of all workers were inside at most, how many of those of workers that
+// were killed were never left, and how many have got in during the last second.
+func inUse(t testing.TB, ws []*worker) (most, left, late int) {
+	t.Helper()
+	type change struct {
+		at int64
+		by int
+	}
+	var all []change
+	for i, w := range ws {
+		<-w.done
+		for _, at := range w.grants {
+			all = append(all, change{at, 1})
+		}
+		for _, at := range w.leaves {
+			all = append(all, change{at, -1})
+		}
+		if n := len(w.grants) - len(w.leaves); i > 0 && n != 0 {
+			t.Errorf("worker %d has entered %d times more than left", i+1, n)
+		}
+	}
+	slices.SortFunc(all, func(x, y change) int { return cmp.Or(cmp.Compare(x.at, y.at), x.by-y.by) })
+	for _, c := range all {
+		left += c.by
+		most = max(most, left)
+		if c.at > all[len(all)-1].at-int64(time.Second) && c.by > 0 {
+			late++
+		}
+	}
+	return most, left, late
 }
 
 // report prints what a crew did, and returns the most in any span and the achieved rate.

@@ -1,0 +1,131 @@
+//go:build unix
+
+package redisgate_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Units beside a rate, in three processes: neither limit is ever exceeded, and whichever is short is used;
+// shares are even; and where units are not what is short, slots are asked for in bulk.
+func TestSharedUnits(t *testing.T) {
+	s := newServer(t).settled(2 * time.Second)
+	for _, c := range []struct {
+		name string
+		job
+		want  float64 // entries in a second
+		trips float64 // for each
+		far   float64 // from an even share
+	}{
+		{"the rate is short", job{N: 100, Units: 20, Work: 50 * ms, Callers: 100, For: 7 * time.Second}, strictly(100), 0.15, 0.1},
+		{"half of the units are in use", job{N: 100, Units: 20, Work: 100 * ms, Callers: 100, For: 5 * time.Second}, strictly(100), 0.5, 0.1},
+		{"nearly all units are in use", job{N: 100, Units: 20, Work: 190 * ms, Callers: 100, For: 5 * time.Second}, strictly(100), 2, 0.1},
+		// Of 20 units, one process has eight and two have six.
+		{"units are short", job{N: 100, Units: 20, Work: 300 * ms, Callers: 100, For: 5 * time.Second}, 20 / 0.3, 2, 0.35},
+		{"2000", job{N: 2000, Units: 200, Work: 50 * ms, Callers: 300, For: 3 * time.Second}, strictly(2000), 0.1, 0.15},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.job.Addrs, c.job.Kind, c.job.Span, c.job.Key = []string{s.addr()}, "strict", time.Second, key()
+			ws := crew(t, 3, c.job)
+			begin(ws)
+			most, got := report(t, ws, time.Second)
+			if most > c.N {
+				t.Errorf("%d in one second, where %d is the limit", most, c.N)
+			}
+			if units, _, _ := inUse(t, ws); units > c.Units {
+				t.Errorf("%d units in use at once, where %d is the limit", units, c.Units)
+			}
+			all, late, trips := 0, 0, 0
+			var halted time.Duration
+			for _, w := range ws {
+				all += len(w.grants)
+				late += w.late
+				trips += w.trips
+				halted = max(halted, w.halted)
+			}
+			away := min(halted.Seconds(), c.For.Seconds()) * c.want // what the machine took
+			if used := got + (float64(late)+away)/c.For.Seconds(); used < 0.97*c.want {
+				t.Errorf("%.1f a second, and %.1f with what the machine took, want 97 %% of %.1f", got, used, c.want)
+			}
+			if most := c.trips*float64(all) + float64(late) + away; float64(trips) > most {
+				t.Errorf("%d round trips for %d entries, want %.0f", trips, all, most)
+			}
+			for i, w := range ws {
+				if d := float64(len(w.grants)) - float64(all)/3; math.Abs(d) > c.far*float64(all)/3+away+float64(late) {
+					t.Errorf("worker %d of 3 has had %+.0f of %d entries more than an even share", i+1, d, all)
+				}
+			}
+		})
+	}
+}
+
+// However units are asked for, kept and given back, by members of either kind: all together never have more
+// than there are, nobody is lent what it did not want, and whoever waits for some gets them in the end.
+func TestScriptUnits(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s.fresh()
+		const ttl, lead = 1_000_000, 3000
+		n := rapid.Int64Range(1, 12).Draw(t, "n")
+		type member struct {
+			held  int64 // as it knows
+			until int64 // of its lease
+		}
+		ms := make([]member, 3)
+		now, epoch := int64(1_790_000_000_000_000), int64(0)
+		call := func(i int, used int64, apart, more, idle, likes, starved int64, ops ...any) (taken, again int64) {
+			m := &ms[i]
+			s.at(nop{}, now, "one", 1000)
+			args := append([]any{fmt.Sprint("m", i), 1_000_000, 20_000, 1_000_000, epoch, 0, 0, 0, 0, 0, 0, 0, 2,
+				"g", 1_000_000, 1000, 50, 0, 0, 0, 0, 0, 0,
+				"c", n, ttl, used, apart, more, idle, lead, likes, starved}, ops...)
+			a := s.call(nop{}, args...)
+			epoch = a[1]
+			m.held, m.until = used+a[9], now+ttl
+			sum := int64(0)
+			for _, o := range ms {
+				if o.until > now {
+					sum += o.held
+				}
+			}
+			if sum > n {
+				t.Fatalf("%d units are out, where there are %d", sum, n)
+			}
+			return a[9], a[13]
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "calls") {
+			now += rapid.OneOf(rapid.Int64Range(0, 2000), rapid.Int64Range(0, 300_000), rapid.Int64Range(0, ttl)).Draw(t, "after")
+			i := rapid.IntRange(0, 2).Draw(t, "member")
+			if ms[i].until <= now {
+				ms[i].held = 0
+			}
+			used := rapid.Int64Range(0, ms[i].held).Draw(t, "used")
+			idle := rapid.Int64Range(0, used).Draw(t, "idle")
+			more := rapid.Int64Range(0, 5).Draw(t, "more")
+			likes := rapid.Int64Range(0, 5).Draw(t, "likes")
+			count := rapid.Int64Range(0, 5).Draw(t, "count")
+			if apart := rapid.Int64Range(0, 1).Draw(t, "apart"); apart == 1 {
+				taken, again := call(i, used, 1, more, idle, likes, rapid.Int64Range(0, 1).Draw(t, "starved"), "d", 1, count, 0)
+				if taken > more+count+likes || again == 0 && taken < more {
+					t.Fatalf("%d units, and again in %d: it needed %d, had %d idle for %d slots, and liked %d", taken, again, more, idle, count, likes)
+				}
+			} else if taken, _ := call(i, used, 0, 0, 0, 0, 0, "d", 1, count, 0); taken > count {
+				t.Fatalf("%d units for %d slots", taken, count)
+			}
+		}
+		// All give back what they have, and each can have everything.
+		for i := range ms {
+			call(i, 0, 1, 0, 0, 0, 0)
+		}
+		now += 10 * ttl
+		if taken, again := call(1, 0, 1, n, 0, 0, 0); taken != n || again != 0 {
+			t.Fatalf("%d of %d units when all have gone, and again in %d", taken, n, again)
+		}
+	})
+}
