@@ -14,7 +14,7 @@ var csvHead = []string{
 	"limiter", "mode", "per_second", "callers", "note", "tokens", "rate", "error",
 	"gap_p50_ns", "gap_p99_ns", "gap_p999_ns", "gap_max_ns",
 	"late_p50_ns", "late_p99_ns", "late_p999_ns", "late_max_ns",
-	"excess", "cpu_ns_per_token", "total_ns", "ideal_ns", "held", "early", "cut",
+	"excess", "cpu_ns_per_token", "total_ns", "ideal_ns", "held", "early", "cut", "rounds",
 }
 
 // writeCSV writes one line for each row, nothing rounded. What is not known is empty.
@@ -35,7 +35,8 @@ func writeCSV(w io.Writer, rows []row) error {
 				line = append(line, ns(r.total), ns(r.Ideal()), strconv.FormatBool(r.held), strconv.Itoa(r.early), strconv.FormatBool(r.cut))
 			}
 		}
-		line = append(line, make([]string, len(csvHead)-len(line))...)
+		line = append(line, make([]string, len(csvHead)-1-len(line))...)
+		line = append(line, strconv.Itoa(r.rounds))
 		if err := c.Write(line); err != nil {
 			return err
 		}
@@ -65,17 +66,17 @@ type raw struct{ c *csv.Writer }
 
 func newRaw(w io.Writer) (*raw, error) {
 	c := csv.NewWriter(w)
-	return &raw{c}, c.Write([]string{"limiter", "mode", "per_second", "callers", "granted_ns"})
+	return &raw{c}, c.Write([]string{"limiter", "mode", "per_second", "callers", "round", "granted_ns"})
 }
 
 // add writes those of one result. The nil raw does nothing.
-func (r *raw) add(name string, res *measure.Result) error {
+func (r *raw) add(name string, round int, res *measure.Result) error {
 	if r == nil {
 		return nil
 	}
-	line := []string{name, mode(res.Case), strconv.Itoa(res.PerSecond), strconv.Itoa(res.Callers), ""}
+	line := []string{name, mode(res.Case), strconv.Itoa(res.PerSecond), strconv.Itoa(res.Callers), strconv.Itoa(round), ""}
 	for _, at := range res.Grants {
-		line[4] = strconv.FormatInt(at, 10)
+		line[5] = strconv.FormatInt(at, 10)
 		if err := r.c.Write(line); err != nil {
 			return err
 		}

@@ -38,6 +38,7 @@ type options struct {
 	callers    []int
 	queues     []queue
 	duration   time.Duration
+	rounds     int
 
 	csv, raw, md, out string
 }
@@ -56,6 +57,7 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 	fs.Func("callers", "goroutines that ask, each in a loop: `numbers` with commas between", numbers(&o.callers, 10_000_000))
 	fs.Func("queues", "queues to let go: `callers@rate` with commas between, or none", o.setQueues)
 	fs.DurationVar(&o.duration, "duration", 2*time.Second, "length of each loop; slow rates take longer")
+	fs.IntVar(&o.rounds, "rounds", 1, "play each case this often, an odd `number`, and report medians")
 	fs.StringVar(&o.csv, "csv", "", "write all figures to this `file`, unrounded")
 	fs.StringVar(&o.raw, "raw", "", "write the instant of every token to this `file`, as CSV; it gets large")
 	fs.StringVar(&o.md, "md", "", "write the tables to this `file`, as Markdown")
@@ -77,6 +79,9 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 	o.defaults(*short, given)
 	if o.duration <= 0 || o.duration > time.Hour {
 		return nil, fmt.Errorf("-duration must be positive and at most 1h, got %v", o.duration)
+	}
+	if o.rounds < 1 || o.rounds > 99 || o.rounds%2 == 0 {
+		return nil, fmt.Errorf("-rounds must be odd and from 1 to 99, got %d", o.rounds)
 	}
 	return o, nil
 }
@@ -101,8 +106,8 @@ func (o *options) defaults(short bool, given map[string]bool) {
 	}
 }
 
-// cases returns what is to be measured, in order. Each is for all candidates, so that those
-// that are compared are measured at nearly the same time.
+// cases returns what is to be measured, in order. Each is for all candidates, and so is each of its
+// rounds, so that those that are compared are measured at nearly the same time.
 func (o *options) cases() (all []measure.Case) {
 	for _, n := range o.callers {
 		for _, r := range o.rates {

@@ -89,6 +89,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, all []mea
 		b = newBar(stderr, o.planned())
 	}
 	about := machine(time.Now())
+	if o.rounds > 1 {
+		about += fmt.Sprintf(", medians of %d rounds", o.rounds)
+	}
 	done, measuring := o.measure(ctx, b, f.rawTo)
 	b.finish()
 
@@ -113,7 +116,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, all []mea
 // planned returns how long all of it takes with limiters that do what they should.
 func (o *options) planned() (d time.Duration) {
 	for _, c := range o.cases() {
-		d += c.Planned() * time.Duration(len(o.candidates))
+		d += c.Planned() * time.Duration(len(o.candidates)*o.rounds)
 	}
 	return d
 }
@@ -121,20 +124,26 @@ func (o *options) planned() (d time.Duration) {
 // measure plays all cases, until ctx is done. The error is that of writing the raw data.
 func (o *options) measure(ctx context.Context, b *bar, to *raw) (done rows, err error) {
 	for _, what := range o.cases() {
-		for _, c := range o.candidates {
-			b.begin(fmt.Sprintf("%s, %v", c.Name, what))
-			res, failure := measure.Run(ctx, c, what)
-			if ctx.Err() != nil {
-				return done, nil
-			}
-			b.end(what.Planned())
-			if failure != nil {
-				done = append(done, missing(c, what, failure))
-				continue
-			}
-			done = append(done, newRow(c, res))
-			if err := to.add(c.Name, res); err != nil {
-				return done, err
+		played := make([]rows, len(o.candidates))
+		for round := range o.rounds {
+			for i, c := range o.candidates {
+				b.begin(fmt.Sprintf("%s, %v", c.Name, what))
+				res, failure := measure.Run(ctx, c, what)
+				if ctx.Err() != nil {
+					return done, nil
+				}
+				b.end(what.Planned())
+				if failure != nil {
+					played[i] = append(played[i], missing(c, what, failure))
+				} else {
+					played[i] = append(played[i], newRow(c, res))
+					if err := to.add(c.Name, round+1, res); err != nil {
+						return done, err
+					}
+				}
+				if round == o.rounds-1 {
+					done = append(done, played[i].median())
+				}
 			}
 		}
 	}

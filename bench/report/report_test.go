@@ -26,7 +26,7 @@ func TestProgram(t *testing.T) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	var out, errs bytes.Buffer
 	code := run(t.Context(), []string{
-		"-rates", "1000,100000", "-callers", "1,2", "-queues", "100@5000", "-duration", "10ms",
+		"-rates", "1000,100000", "-callers", "1,2", "-queues", "100@5000", "-duration", "5ms", "-rounds", "3",
 		"-csv", file("out.csv"), "-raw", file("raw.csv"), "-md", file("out.md"), "-out", file("pictures"),
 	}, &out, &errs, peers.All())
 	if code != ok || errs.Len() > 0 {
@@ -43,7 +43,7 @@ func TestProgram(t *testing.T) {
 	if lines := readCSV(t, file("out.csv")); len(lines) != 1+cases*len(peers.All()) {
 		t.Errorf("%d lines", len(lines))
 	}
-	if lines := readCSV(t, file("raw.csv")); len(lines) < 1+100*(len(peers.All())-1) {
+	if lines := readCSV(t, file("raw.csv")); len(lines) < 1+3*100*(len(peers.All())-1) {
 		t.Errorf("%d instants", len(lines)-1)
 	}
 	md := read(t, file("out.md"))
@@ -203,6 +203,8 @@ func TestMisuse(t *testing.T) {
 		{"-queues 1@0", misuse, `got "0"`},
 		{"-duration 0s", misuse, "-duration must be positive and at most 1h, got 0s"},
 		{"-duration 2h", misuse, "got 2h0m0s"},
+		{"-rounds 0", misuse, "-rounds must be odd and from 1 to 99, got 0"},
+		{"-rounds 4", misuse, "got 4"},
 		{"-csv " + filepath.Join(dir, "no", "such.csv"), failed, "such.csv"},
 		{"-md " + filepath.Join(dir, "no", "such.md"), failed, "such.md"},
 		{"-raw " + filepath.Join(dir, "no", "such.csv"), failed, "such.csv"},

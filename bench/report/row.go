@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -10,11 +12,12 @@ import (
 	"github.com/escapement-go/escapement/bench/measure"
 )
 
-// row is one limiter in one case: what of a [measure.Result] is kept until the end.
+// row is one limiter in one case: what of a [measure.Result] is kept until the end, or of several.
 type row struct {
 	limiter string
 	peer    bool
 	measure.Case
+	rounds int
 
 	note string // why there are no figures: empty if there are
 
@@ -45,7 +48,7 @@ func quantilesOf(h *hdrhistogram.Histogram) quantiles {
 // newRow keeps what is needed of a result.
 func newRow(c measure.Candidate, r *measure.Result) row {
 	return row{
-		limiter: c.Name, peer: c.Peer, Case: r.Case,
+		limiter: c.Name, peer: c.Peer, Case: r.Case, rounds: 1,
 		tokens: r.Tokens, rate: r.Rate, offset: r.Error(),
 		gap: quantilesOf(r.Gap), late: quantilesOf(r.Late),
 		excess: r.Excess, cpu: r.CPU,
@@ -61,7 +64,72 @@ func missing(c measure.Candidate, what measure.Case, err error) row {
 		note = err.Error()
 	}
 	nan := math.NaN()
-	return row{limiter: c.Name, peer: c.Peer, Case: what, note: note, rate: nan, offset: nan, excess: nan, cpu: nan}
+	return row{limiter: c.Name, peer: c.Peer, Case: what, rounds: 1, note: note, rate: nan, offset: nan, excess: nan, cpu: nan}
+}
+
+// median returns the row of the medians of several rounds of one case: each figure by itself, but for
+// the rate, which is that of the round whose error is the median of all. What must never happen is not
+// averaged away: the excess and the longest times are the worst of all. One round that has no figures is
+// enough for the row to have none.
+func (rs rows) median() row {
+	for _, r := range rs {
+		if !r.measured() {
+			r.rounds = len(rs)
+			return r
+		}
+	}
+	m := middle(rs, func(r row) float64 { return math.Abs(r.offset) })
+	m.rounds = len(rs)
+	m.cpu = middle(rs, func(r row) float64 { return r.cpu }).cpu
+	m.total = middle(rs, func(r row) float64 { return float64(r.total) }).total
+	m.gap = medians(rs, func(r row) quantiles { return r.gap })
+	m.late = medians(rs, func(r row) quantiles { return r.late })
+	m.gaps = slices.Clone(m.gaps)
+	for i := range m.gaps {
+		m.gaps[i].x = middle(rs, func(r row) float64 { return r.gapAt(i) }).gapAt(i)
+	}
+	for _, r := range rs {
+		m.excess = max(m.excess, r.excess)
+		m.early = min(m.early, r.early)
+		m.cut = m.cut || r.cut
+	}
+	return m
+}
+
+// gapAt returns the i-th quantile of the gap error, or more than any where the row has none.
+func (r row) gapAt(i int) float64 {
+	if i >= len(r.gaps) {
+		return math.Inf(1)
+	}
+	return r.gaps[i].x
+}
+
+// middle returns the row whose figure is the median; NaN is above all others.
+func middle(rs rows, figure func(row) float64) row {
+	sorted := slices.Clone(rs)
+	slices.SortStableFunc(sorted, func(a, b row) int {
+		x, y := figure(a), figure(b)
+		switch {
+		case math.IsNaN(x) || math.IsNaN(y):
+			return cmp.Compare(y, x) // NaN is the least of all to Compare
+		}
+		return cmp.Compare(x, y)
+	})
+	return sorted[len(sorted)/2]
+}
+
+// medians returns those of each quantile by itself, and the longest of all.
+func medians(rs rows, of func(row) quantiles) (m quantiles) {
+	at := func(q func(quantiles) time.Duration) time.Duration {
+		return q(of(middle(rs, func(r row) float64 { return float64(q(of(r))) })))
+	}
+	m.p50 = at(func(q quantiles) time.Duration { return q.p50 })
+	m.p99 = at(func(q quantiles) time.Duration { return q.p99 })
+	m.p999 = at(func(q quantiles) time.Duration { return q.p999 })
+	for _, r := range rs {
+		m.max = max(m.max, of(r).max)
+	}
+	return m
 }
 
 // measured reports whether the row has figures.
