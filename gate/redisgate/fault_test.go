@@ -160,18 +160,18 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// In a cluster of three nodes all keys of a gate are in one place.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	var nodes []*server
+// newCluster starts a cluster of so many nodes.
+func newCluster(t *testing.T, n int) (nodes []*server, addrs []string) {
+	t.Helper()
 	ctx := context.Background()
-	for range 3 {
+	share := (16384 + n - 1) / n
+	for range n {
 		nodes = append(nodes, newServer(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"))
 	}
 	for i, s := range nodes {
 		c := s.client()
-		for slot := i * 5462; slot < min((i+1)*5462, 16384); slot += 500 {
-			if err := c.ClusterAddSlotsRange(ctx, slot, min(slot+499, min((i+1)*5462, 16384)-1)).Err(); err != nil {
+		for slot := i * share; slot < min((i+1)*share, 16384); slot += 500 {
+			if err := c.ClusterAddSlotsRange(ctx, slot, min(slot+499, min((i+1)*share, 16384)-1)).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -179,9 +179,9 @@ func TestCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	addrs := []string{nodes[0].addr(), nodes[1].addr(), nodes[2].addr()}
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	defer c.Close()
+	for _, s := range nodes {
+		addrs = append(addrs, s.addr())
+	}
 	for limit := time.Now().Add(15 * time.Second); ; time.Sleep(50 * ms) {
 		ok := true
 		for _, s := range nodes {
@@ -199,6 +199,13 @@ func TestCluster(t *testing.T) {
 	for _, s := range nodes {
 		s.settled(2 * time.Second)
 	}
+	return nodes, addrs
+}
+
+// In a cluster of three nodes all keys of a gate are in one place.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	_, addrs := newCluster(t, 3)
 	ws := crew(t, 3, job{Addrs: addrs, Key: key(), Kind: "strict", N: 200, Span: time.Second, Callers: 20, For: 3 * time.Second})
 	begin(ws)
 	most, got := report(t, ws, time.Second)

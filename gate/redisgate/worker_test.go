@@ -31,6 +31,7 @@ import (
 // job is what a worker does, in a process of its own.
 type job struct {
 	Addrs   []string // several: a cluster
+	Master  string   // its name, if the addresses are those of sentinels
 	Key     string
 	Kind    string // strict, window, rate, adaptive, concurrency
 	N       int
@@ -108,13 +109,14 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 // work is the main function of a worker. It says "r" when it is ready, "g" and the instant for
-// each entry, "l" when it leaves one, "h" when it has held, and in the end "t" with its round trips, the
-// slots that it has used too late, and for how many nanoseconds it was kept from running.
+// each entry, "l" when it leaves one, "x" before if its lease was lost, "h" when it has held, and in the end
+// "t" with its round trips, the slots that it has used too late, and for how many nanoseconds it was kept from
+// running.
 func work(j job) {
 	if j.Skewed {
 		redisgate.Skew()
 	}
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: j.Addrs, ContextTimeoutEnabled: true})
+	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: j.Addrs, MasterName: j.Master, ContextTimeoutEnabled: true})
 	var count trips
 	switch c := client.(type) {
 	case *redis.Client:
@@ -152,13 +154,19 @@ func work(j job) {
 	for range j.Callers {
 		all.Go(func() {
 			for {
-				_, p, err := g.EnterContext(ctx, 1)
+				work, p, err := g.EnterContext(ctx, 1)
 				if err != nil {
 					return
 				}
 				say("g " + strconv.FormatInt(time.Now().UnixNano(), 10))
 				if j.Work > 0 {
-					time.Sleep(j.Work)
+					select {
+					case <-time.After(j.Work):
+					case <-work.Done():
+						if context.Cause(work) == redisgate.ErrLeaseLost {
+							say("x " + strconv.FormatInt(time.Now().UnixNano(), 10))
+						}
+					}
 					say("l " + strconv.FormatInt(time.Now().UnixNano(), 10))
 				}
 				p.Leave(nil)
@@ -186,6 +194,7 @@ type worker struct {
 	done   chan struct{} // closed when all it has said is in
 	grants []int64       // instants; read after done
 	leaves []int64
+	lost   []int64 // leases
 	holds  [][2]int64
 	trips  int
 	late   int           // slots that it has used too late
@@ -236,6 +245,8 @@ func hire(t testing.TB, j job) *worker {
 				w.grants = append(w.grants, v)
 			case "l":
 				w.leaves = append(w.leaves, v)
+			case "x":
+				w.lost = append(w.lost, v)
 			case "h":
 				end, _ := strconv.ParseInt(f[2], 10, 64)
 				w.holds = append(w.holds, [2]int64{v, end})
