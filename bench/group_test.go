@@ -88,10 +88,10 @@ func goRill(limit int) loop {
 	}
 }
 
-// free is a gate that always has a token, and enters it.
-func free() (gate.Gate, loop) {
+// free is a gate that always has a token, and enters it. The context should be one that can be
+// cancelled, as a group's can.
+func free(ctx context.Context) (gate.Gate, loop) {
 	g := gate.NewRate(pace.PerSecond(100_000_000), &gate.RateOptions{Burst: 1 << 30})
-	ctx := context.Background()
 	return g, func(n int) {
 		for range n {
 			if p, err := g.Enter(ctx, 1); err == nil {
@@ -106,7 +106,7 @@ func free() (gate.Gate, loop) {
 // not be more than an entry alone costs.
 func BenchmarkGo(b *testing.B) {
 	for _, limit := range []int{-1, 8} {
-		through, entry := free()
+		through, entry := free(b.Context())
 		for _, c := range []struct {
 			name string
 			run  loop

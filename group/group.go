@@ -213,18 +213,28 @@ func (g *Group) pass(cost int, f func() error) {
 		g.tally.end()
 		return
 	}
-	go func() {
-		defer g.done(sem)
-		p, err := g.gate.Enter(g.ctx, cost)
-		if err != nil {
-			// A gate from elsewhere may not know of causes.
-			if !g.ended() {
-				g.fail(err)
-			}
-			return
+	if cost == 1 {
+		go g.enterOne(sem, f) // what a goroutine is given must be allocated
+		return
+	}
+	go g.enter(sem, cost, f)
+}
+
+// enterOne is enter with a cost of 1.
+func (g *Group) enterOne(sem chan struct{}, f func() error) { g.enter(sem, 1, f) }
+
+// enter is the goroutine of a job that is to enter the gate.
+func (g *Group) enter(sem chan struct{}, cost int, f func() error) {
+	defer g.done(sem)
+	p, err := g.gate.Enter(g.ctx, cost)
+	if err != nil {
+		// A gate from elsewhere may not know of causes.
+		if !g.ended() {
+			g.fail(err)
 		}
-		g.work(p, f)
-	}()
+		return
+	}
+	g.work(p, f)
 }
 
 // admit waits for the limit, and reports whether that ended before the context did.
