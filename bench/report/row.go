@@ -25,6 +25,7 @@ type row struct {
 	rate, offset float64 // offset is the error of the rate, as a share
 	gap, late    quantiles
 	excess, cpu  float64
+	cpus         []float64 // of each round
 	total        time.Duration
 	held         bool
 	early        int
@@ -51,7 +52,7 @@ func newRow(c measure.Candidate, r *measure.Result) row {
 		limiter: c.Name, peer: c.Peer, Case: r.Case, rounds: 1,
 		tokens: r.Tokens, rate: r.Rate, offset: r.Error(),
 		gap: quantilesOf(r.Gap), late: quantilesOf(r.Late),
-		excess: r.Excess, cpu: r.CPU,
+		excess: r.Excess, cpu: r.CPU, cpus: []float64{r.CPU},
 		total: r.Total, held: r.Held, early: r.Early, cut: r.Cut,
 		gaps: curve(r.Gap), grants: some(r.Grants),
 	}
@@ -81,6 +82,7 @@ func (rs rows) median() row {
 	m := middle(rs, func(r row) float64 { return math.Abs(r.offset) })
 	m.rounds = len(rs)
 	m.cpu = middle(rs, func(r row) float64 { return r.cpu }).cpu
+	m.cpus = nil
 	m.total = middle(rs, func(r row) float64 { return float64(r.total) }).total
 	m.gap = medians(rs, func(r row) quantiles { return r.gap })
 	m.late = medians(rs, func(r row) quantiles { return r.late })
@@ -89,11 +91,26 @@ func (rs rows) median() row {
 		m.gaps[i].x = middle(rs, func(r row) float64 { return r.gapAt(i) }).gapAt(i)
 	}
 	for _, r := range rs {
+		m.cpus = append(m.cpus, r.cpus...)
 		m.excess = max(m.excess, r.excess)
 		m.early = min(m.early, r.early)
 		m.cut = m.cut || r.cut
 	}
 	return m
+}
+
+// dearer returns how many times the processor time of another row this one's is: the median of the rounds,
+// in each of which the two were measured at nearly the same time.
+func (r row) dearer(other row) float64 {
+	var ratios []float64
+	for i := range min(len(r.cpus), len(other.cpus)) {
+		ratios = append(ratios, r.cpus[i]/other.cpus[i])
+	}
+	if len(ratios) == 0 || slices.ContainsFunc(ratios, math.IsNaN) {
+		return math.NaN()
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // gapAt returns the i-th quantile of the gap error, or more than any where the row has none.

@@ -13,7 +13,7 @@ import (
 // kept of what must never be.
 func TestMedian(t *testing.T) {
 	one := func(offset, cpu, excess float64, p99, longest, total time.Duration, early int, gap float64) row {
-		return row{limiter: "a", rounds: 1, rate: 100 * (1 + offset), offset: offset, cpu: cpu, excess: excess,
+		return row{limiter: "a", rounds: 1, rate: 100 * (1 + offset), offset: offset, cpu: cpu, cpus: []float64{cpu}, excess: excess,
 			gap: quantiles{p99: p99, max: longest}, total: total, early: early, gaps: []point{{gap, 0.5}}}
 	}
 	rs := rows{
@@ -33,6 +33,13 @@ func TestMedian(t *testing.T) {
 	}
 	if rs[1].gaps[0].x != 8 {
 		t.Error("a round was changed")
+	}
+	known := row{cpus: []float64{9, 8, 6}}
+	if got := (row{cpus: []float64{18, 8, 9}}).dearer(known); got != 1.5 {
+		t.Errorf("%v times as dear, want 1.5", got)
+	}
+	if got := m.dearer(known); !math.IsNaN(got) {
+		t.Errorf("%v times as dear, where that can't be told", got)
 	}
 	failed := missing(measure.Candidate{Name: "a"}, measure.Case{}, errors.New("no"))
 	if m := (rows{rs[0], failed, rs[2]}).median(); m.measured() || m.note != "failed: no" || m.rounds != 3 {

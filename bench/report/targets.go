@@ -213,7 +213,7 @@ func (rs rows) spaced(n, perSecond int) target {
 }
 
 // dear: the processor time for each token is at most so many times that of x/time/rate, at all rates
-// from lo to hi.
+// from lo to hi, by the median of the rounds.
 func (rs rows) dear(n int, name string, lo, hi int, times float64) target {
 	span := thousands(lo) + "/s"
 	if hi > lo {
@@ -230,7 +230,7 @@ func (rs rows) dear(n int, name string, lo, hi int, times float64) target {
 			continue
 		}
 		// What can't be told, without tokens or on a system that does not say, is not worse.
-		if x := ours.cpu / theirs[0].cpu; !math.IsNaN(x) && !(x <= worst) {
+		if x := ours.dearer(theirs[0]); !math.IsNaN(x) && !(x <= worst) {
 			worst = x
 			t.figure = fmt.Sprintf("%.2f × at %s/s", x, thousands(ours.PerSecond))
 			t.best = fmt.Sprintf("%s: %s", peers.XTime, processor(theirs[0].cpu))

@@ -23,7 +23,7 @@ func queued(name string, callers, perSecond int, share, excess float64) row {
 }
 
 func offset(x float64) func(*row)      { return func(r *row) { r.offset = x } }
-func cpu(x float64) func(*row)         { return func(r *row) { r.cpu = x } }
+func cpu(x float64) func(*row)         { return func(r *row) { r.cpu, r.cpus = x, []float64{x} } }
 func gap(p99 time.Duration) func(*row) { return func(r *row) { r.gap.p99 = p99 } }
 
 func TestTargets(t *testing.T) {
