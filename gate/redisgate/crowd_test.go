@@ -193,7 +193,7 @@ func TestScriptParts(t *testing.T) {
 // left behind when all have gone.
 func TestJoin(t *testing.T) {
 	s := newServer(t).settled(2 * time.Second)
-	j := job{Addrs: []string{s.addr()}, Key: key(), Kind: "strict", N: 100, Span: time.Second, Callers: 200, For: 9 * time.Second}
+	j := job{Addrs: []string{s.addr()}, Key: key(), Kind: "strict", N: 100, Span: time.Second, Callers: 200, For: 13 * time.Second}
 	ws := crew(t, 2, j)
 	j.For -= 3 * time.Second
 	third := hire(t, j)

@@ -12,7 +12,8 @@ import (
 func strictly(n int) float64 { return float64(n-1) / 1.02 }
 
 // Three processes of twenty callers each, and of so many that the slots within the horizon are not
-// enough for them: never over, what the guard allows, even shares, few round trips.
+// enough for them: never over, what the guard allows, even shares, few round trips. Slots are had a batch
+// of 29 at a time, so that it takes ten seconds until a batch more or less is no more than a tenth of a share.
 func TestShared(t *testing.T) {
 	s := newServer(t).settled(2 * time.Second)
 	for _, c := range []struct {
@@ -20,12 +21,12 @@ func TestShared(t *testing.T) {
 		job
 		want float64
 	}{
-		{"strict 100", job{Kind: "strict", N: 100, Callers: 20, For: 7 * time.Second}, strictly(100)},
+		{"strict 100", job{Kind: "strict", N: 100, Callers: 20, For: 10 * time.Second}, strictly(100)},
 		{"strict 2000", job{Kind: "strict", N: 2000, Callers: 20, For: 3 * time.Second}, strictly(2000)},
-		{"strict 100, crowded", job{Kind: "strict", N: 100, Callers: 200, For: 7 * time.Second}, strictly(100)},
+		{"strict 100, crowded", job{Kind: "strict", N: 100, Callers: 200, For: 10 * time.Second}, strictly(100)},
 		// A process that has a third of 48 slots can't ask less often than once for 16.
-		{"strict 100, half a horizon", job{Kind: "strict", N: 100, Callers: 20, Horizon: 500 * ms, For: 7 * time.Second}, strictly(100)},
-		{"strict 100, half a horizon, crowded", job{Kind: "strict", N: 100, Callers: 200, Horizon: 500 * ms, For: 7 * time.Second}, strictly(100)},
+		{"strict 100, half a horizon", job{Kind: "strict", N: 100, Callers: 20, Horizon: 500 * ms, For: 10 * time.Second}, strictly(100)},
+		{"strict 100, half a horizon, crowded", job{Kind: "strict", N: 100, Callers: 200, Horizon: 500 * ms, For: 10 * time.Second}, strictly(100)},
 		{"window 100", job{Kind: "window", N: 100, Callers: 50, For: 10 * time.Second}, 97},
 		{"window 100, crowded", job{Kind: "window", N: 100, Callers: 200, For: 10 * time.Second}, 97},
 		{"rate 2000", job{Kind: "rate", N: 2000, Burst: 1, Guard: 20 * ms, Callers: 20, For: 3 * time.Second}, 2000},
