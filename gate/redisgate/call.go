@@ -68,11 +68,7 @@ func (g *Gate) build(now int64) *request {
 	w, waited := g.queue.at(len(g.slots)), int64(0)
 	if w != nil {
 		waited = max(0, -us(w.came))
-		at := k.ask
-		if apart {
-			at = g.slotsAt(now)
-		}
-		if now < at && !poke && len(r.tries) == 0 && (g.ttl == 0 || apart) {
+		if now < k.ask && !poke && len(r.tries) == 0 && g.ttl == 0 {
 			w, waited, r.mute = nil, -1, true
 		}
 	}

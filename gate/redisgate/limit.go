@@ -143,8 +143,8 @@ type ConcurrencyOptions struct {
 // Concurrency is a limit of n units in use at once, which are leased: see [Gate.Do] for what
 // happens when a lease is lost. While several processes want more than there is, each gets as
 // much as the others; one that has people waiting hands a unit on to the next of them without
-// asking. It panics if n is less than 1, or the TTL is not 0 and below 10 ms. A gate has at
-// most one.
+// asking. Beside limits on time, units are asked for as slots become due. It panics if
+// n is less than 1, or the TTL is not 0 and below 10 ms. A gate has at most one.
 func Concurrency(n int, o *ConcurrencyOptions) Limit {
 	if o == nil {
 		o = &ConcurrencyOptions{}
