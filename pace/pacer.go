@@ -2,6 +2,7 @@ package pace
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/escapement-go/escapement/internal/schedule"
@@ -17,6 +18,11 @@ import (
 // interval after the first of them was taken. So in any window of length w at most
 // Burst + rate·(w + Slack) tokens are received, by any number of receivers.
 //
+// The pacer makes up for its own lateness, but can't know how long a receiver waited for a
+// processor. With a Burst of 1, one that is away for longer than an interval has let tokens
+// go by; where intervals are a few tens of microseconds or less, that happens to everybody, and a
+// Burst of as many intervals as such a delay takes keeps the rate.
+//
 // All methods can be called from any goroutine. For entries that wait in order, have costs
 // or deadlines, use the gates of package gate instead.
 type Pacer struct {
@@ -25,15 +31,25 @@ type Pacer struct {
 	// tokens without end. A stopped pacer gives none.
 	C <-chan time.Time
 
-	c       chan time.Time // the feeder sends; room for Burst-1, because its hand holds one
-	clk     *timing.Clock
-	exact   timing.Precision
-	state   schedule.Schedule // owned by the feeder: when the next token comes up, one by one
-	timer   *timing.Timer     // owned by the feeder
-	calls   chan func()       // run by the feeder, which always takes them before long
-	stopped bool              // owned by the feeder: it is to end
-	once    sync.Once
-	done    chan struct{} // closed by the feeder when it has ended
+	c     chan time.Time // the feeder sends; room for Burst-1, because its hand holds one
+	clk   *timing.Clock
+	exact timing.Precision
+	state schedule.Schedule // owned by the feeder: when the next token comes up, one by one
+	timer *timing.Timer     // owned by the feeder
+	done  chan struct{}     // closed by the feeder when it has ended
+
+	mu      sync.Mutex  // held by whoever has a call, until it is over
+	asked   atomic.Bool // somebody has a call for the feeder: set before, unset by the feeder
+	calls   chan call   // run by the feeder, which always takes them before long
+	stopped bool        // guarded by mu, but written by the feeder meanwhile: it ends
+}
+
+// call is what the feeder is to do between two tokens.
+type call struct {
+	f     func()
+	ran   chan struct{} // closed when it has
+	freed bool          // a token was received to free the feeder, which is to put it back
+	token time.Time     // that one
 }
 
 // New returns a pacer for the given rate that starts with Burst tokens. It panics on the
@@ -48,7 +64,7 @@ func New(r Rate, o *Options) *Pacer {
 		clk:   timing.New(o.Clock),
 		exact: timing.Precision(o.Precision),
 		state: schedule.New(int64(r.Count()), int64(r.Span()), 1, int64(o.Slack)),
-		calls: make(chan func()),
+		calls: make(chan call),
 		done:  make(chan struct{}),
 	}
 	p.C = p.c
@@ -91,76 +107,123 @@ func (p *Pacer) Hold(d time.Duration) {
 // no token comes any more, those that were there included. C stays open. Calling it again
 // does nothing.
 func (p *Pacer) Stop() {
-	p.once.Do(func() { p.calls <- func() { p.stopped = true } })
+	p.call(func() {
+		p.stopped = true
+		p.drain()
+	})
 	<-p.done
 }
 
 // call has the feeder run f, unless the pacer is stopped.
+//
+// A select of the sending and the calls would cost the feeder more than all else that it does
+// for a token. So it sends, and looks for a call after that; where nobody receives, the caller
+// does, and has the token put back.
 func (p *Pacer) call(f func()) {
-	ran := make(chan struct{})
-	select {
-	case p.calls <- func() { f(); close(ran) }:
-		<-ran
-	case <-p.done:
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return
 	}
+	c := call{f: f, ran: make(chan struct{})}
+	p.asked.Store(true)
+	select {
+	case p.calls <- c:
+	case c.token = <-p.c:
+		c.freed = true
+		p.calls <- c // one token is enough: from here on the feeder has room for the next
+	}
+	<-c.ran
+}
+
+// run runs a call.
+func (p *Pacer) run(c call) {
+	p.asked.Store(false)
+	c.f()
+	close(c.ran)
 }
 
 // feed sends the tokens until the pacer is stopped. The next token is in its hand, so
 // with those in the channel there are Burst of them when it waits for a receiver.
 //
-// It reads the clock only when a token is not due by the last reading, and when one has
-// been taken for which nobody waited; and what it selects from is few, because that is most of
-// what a token costs.
+// It reads the clock when a token is not due at the very instant of the last reading, and when
+// one has been taken for which nobody waited.
 func (p *Pacer) feed(since int64) {
 	defer close(p.done)
-	defer p.drain()
 	defer p.timer.Stop()
+	busy := false // it has not waited since the last token went, which was at now
 	for now := p.clk.Now(); !p.stopped; {
 		due := p.state.Due(since, 0, 1)
-		if due > now {
-			now = p.clk.Now()
+		if due != now {
+			last := now
+			if now = p.clk.Now(); busy && due <= now {
+				p.state.Woke(now, last) // to send it took so long, if only because it woke somebody
+			}
 		}
-		if due > now {
+		busy = due <= now
+		if !busy {
 			p.timer.Set(now, due)
 			select {
 			case <-p.timer.C:
 				p.timer.Rang()
-			case f := <-p.calls:
-				f()
+			case c := <-p.calls:
+				if c.freed {
+					p.restore(c.token)
+				}
+				p.run(c)
 			}
 			continue
 		}
 		p.timer.Stop()
-		select {
-		case f := <-p.calls:
-			f()
-			continue
-		default:
-		}
 		token := p.clk.Time(due)
-		select {
-		case p.c <- token:
-			// Somebody waited, or there was room: the token went when it came up, and the
+		for offered := true; offered; {
+			// Somebody waits, or there is room: the token goes when it comes up, and the
 			// next one comes an interval later, however late this goroutine is.
-			p.state.Take(now, due, 1)
-			since = due
-			continue
-		default:
-		}
-		for offered := true; offered && !p.stopped; {
+			arrived := due
 			select {
 			case p.c <- token:
-				// The channel was full. It was the receiver who let time pass.
+			default:
+				p.c <- token
+				// It was the receiver who let time pass.
 				now = p.clk.Now()
-				since = p.state.Arrive(now)
+				arrived = p.state.Arrive(now)
+			}
+			var c call
+			offered = false
+			if p.asked.Load() {
+				if c = <-p.calls; c.freed {
+					token, offered = p.restore(c.token)
+				}
+			}
+			if !offered {
+				since = arrived
 				p.state.Take(now, since, 1)
-				offered = false
-			case f := <-p.calls:
-				f()
+			}
+			if c.f != nil {
+				p.run(c)
 				// Only a hold takes a token back that is on offer.
-				offered = p.state.Held() <= p.clk.Now()
+				offered = offered && !p.stopped && p.state.Held() <= p.clk.Now()
 			}
 		}
+	}
+}
+
+// restore puts back the token that came first in the channel. If there is no room for the last
+// one any more, it returns that, and true.
+func (p *Pacer) restore(token time.Time) (last time.Time, over bool) {
+	for range len(p.c) {
+		select {
+		case next := <-p.c:
+			p.c <- token // nobody else sends
+			token = next
+		default:
+		}
+	}
+	select {
+	case p.c <- token:
+		return token, false
+	default:
+		return token, true
 	}
 }
 
