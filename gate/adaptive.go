@@ -116,7 +116,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		step:  adapt.New(c),
 	}
 	g.n.init(g.member(), g.clk)
-	g.n.alarm.Tune(timing.Auto, g.step.Interval())
+	g.n.alarm.Tune(timing.Auto, g.step.Interval(), g.state.Slack())
 	return g
 }
 
@@ -189,7 +189,7 @@ func (g *Adaptive) repace(now int64) {
 		n, span = int64(g.asked.Count()), int64(g.asked.Span())
 	}
 	g.state.Repace(now, g.last, n, span)
-	g.n.alarm.Tune(timing.Auto, g.step.Interval())
+	g.n.alarm.Tune(timing.Auto, g.step.Interval(), g.state.Slack())
 }
 
 // adaptiveMember is the Adaptive that its domain sees.

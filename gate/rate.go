@@ -53,7 +53,7 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack)),
 	}
 	g.n.init(g.member(), g.clk)
-	g.n.alarm.Tune(g.exact, int64(r.Interval()))
+	g.n.alarm.Tune(g.exact, int64(r.Interval()), g.state.Slack())
 	g.cell.Store(g.state.Open(g.clk.Now(), schedule.Shut()))
 	return g
 }
@@ -128,7 +128,7 @@ func (g *Rate) SetRate(r pace.Rate) {
 	(*pace.Options)(nil).Check("gate: Rate.SetRate", r)
 	g.n.change(func(now int64) {
 		g.state.SetRate(now, int64(r.Count()), int64(r.Span()))
-		g.n.alarm.Tune(g.exact, int64(r.Interval()))
+		g.n.alarm.Tune(g.exact, int64(r.Interval()), g.state.Slack())
 	})
 }
 

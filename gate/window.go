@@ -62,7 +62,7 @@ func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
 	}
 	g := &Window{clk: timing.New(o.Clock), most: n, span: timing.Later(int64(span), o.Guard)}
 	g.n.init(g.member(), g.clk)
-	g.n.alarm.Tune(timing.Auto, g.span/int64(n))
+	g.n.alarm.Tune(timing.Auto, g.span/int64(n), 0)
 	g.log.Store(newWindowLog(8))
 	g.log.Load().open()
 	return g

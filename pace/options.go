@@ -41,12 +41,16 @@ type Options struct {
 // a hundred times, as long as a processor is free. They cost a timer descriptor for
 // the whole process, and at 1,000 tokens a second some fifth more processor time than plain
 // timers; at 5,000 a second it is five times as much. Without a descriptor, on other
-// systems, and on a clock other than the real one all three values are the same.
+// systems, and on a clock other than the real one all three values are the same, with one exception:
+//
+// On the real clock of every system, where a token comes more often than every 100 µs, Auto and
+// Coalesced let those go at once that come within the next 100 µs, or a tenth of the Slack if that is
+// less. It halves the processor time of one caller in a loop.
 type Precision int
 
 const (
 	Auto      Precision = iota // exact wake-ups where a token comes every half a millisecond or more rarely
-	Precise                    // exact wake-ups always
+	Precise                    // exact wake-ups always, each token by itself
 	Coalesced                  // none: plain timers, the least processor time
 )
 

@@ -69,7 +69,7 @@ func New(r Rate, o *Options) *Pacer {
 	}
 	p.C = p.c
 	p.timer = timing.NewTimer(p.clk)
-	p.timer.Tune(p.exact, int64(r.Interval()))
+	p.timer.Tune(p.exact, int64(r.Interval()), p.state.Slack())
 	now := p.clk.Now()
 	for range cap(p.c) {
 		p.c <- p.clk.Time(now)
@@ -85,7 +85,7 @@ func (p *Pacer) SetRate(r Rate) {
 	(*Options)(nil).Check("pace: Pacer.SetRate", r)
 	p.call(func() {
 		p.state.SetRate(p.clk.Now(), int64(r.Count()), int64(r.Span()))
-		p.timer.Tune(p.exact, int64(r.Interval()))
+		p.timer.Tune(p.exact, int64(r.Interval()), p.state.Slack())
 	})
 }
 

@@ -29,7 +29,7 @@ func Throttle[T any](ctx context.Context, in <-chan T, r Rate, o *Options) <-cha
 	state := schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack))
 	out := make(chan T)
 	t := timing.NewTimer(clk)
-	t.Tune(timing.Precision(o.Precision), int64(r.Interval()))
+	t.Tune(timing.Precision(o.Precision), int64(r.Interval()), state.Slack())
 	go throttle(ctx, in, out, clk, &state, t)
 	return out
 }

@@ -83,6 +83,9 @@ func (s *Schedule) Limit() int {
 	return int(s.burst)
 }
 
+// Slack returns the lateness that may be made up, in nanoseconds.
+func (s *Schedule) Slack() int64 { return s.slack }
+
 // Held returns the instant before which nobody enters.
 func (s *Schedule) Held() int64 { return s.held }
 

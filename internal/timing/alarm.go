@@ -20,6 +20,7 @@ type Alarm struct {
 	at    int64 // instant it is set to; 0: not set
 	exact bool  // it asks for a wake-up
 	asked bool  // it has asked for one since it was last stopped
+	late  int64 // how much later than asked it may ring, if that is far from now
 	own   *time.Timer
 	their *clock.Timer
 	bell  *Bell // it is the bell that is set; nil: one of the above
@@ -33,13 +34,18 @@ type Alarm struct {
 func NewAlarm(k *Clock, f func()) *Alarm { return &Alarm{clk: k, f: f} }
 
 // Tune says how exact the alarm is from the next Set on, if it rings for something that
-// happens once an interval, given in nanoseconds.
-func (a *Alarm) Tune(p Precision, interval int64) {
+// happens once an interval, and up to slack of whose lateness is made up for, in nanoseconds.
+func (a *Alarm) Tune(p Precision, interval, slack int64) {
 	a.exact = a.clk.wake != nil && (p == Precise || p == Auto && interval >= worthwhile)
+	a.late = 0
+	if p != Precise && 0 < interval && interval < apart && a.clk.ext == nil && !bubbled() {
+		a.late = min(apart, slack/10)
+	}
 }
 
 // Set sets the alarm, whatever it was set to, to the instant at. now is the
-// present one.
+// present one. Tuned for short intervals it rings a little later if at is near, for several
+// instants at once.
 func (a *Alarm) Set(now, at int64) { a.SetBell(now, at, nil) }
 
 // SetBell is Set, but b, if it is not nil, is to be rung in place of the call. A bell is set
@@ -48,9 +54,10 @@ func (a *Alarm) SetBell(now, at int64, b *Bell) {
 	if at == Never {
 		a.Stop()
 	}
-	if at == Never || a.at == at && a.bell == b && b.setBy(a) {
+	if at == Never || at <= a.at && a.at <= at+a.late && a.bell == b && b.setBy(a) {
 		return
 	}
+	at = max(at, now+a.late)
 	if a.bell != b {
 		a.silence()
 		a.bell = b

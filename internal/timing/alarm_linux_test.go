@@ -133,7 +133,7 @@ func TestOneDescriptor(t *testing.T) {
 		now := k.Now()
 		for range 10 {
 			a := NewAlarm(k, func() {})
-			a.Tune(Precise, 0)
+			a.Tune(Precise, 0, 0)
 			a.Set(now, now+3600e9)
 			defer a.Stop()
 		}

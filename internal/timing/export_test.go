@@ -10,3 +10,6 @@ func WokenBy(arm func(now, at int64)) *Clock {
 	k.wake = &wakeups{arm: arm}
 	return k
 }
+
+// At returns the instant that the alarm is set to.
+func (a *Alarm) At() int64 { return a.at }

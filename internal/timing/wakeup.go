@@ -36,6 +36,10 @@ const worthwhile = 500e3
 // apart is the shortest time between two wake-ups, in nanoseconds. Who is due in between is
 // woken a little late: with ten thousand gates, each of which would be worth it by itself, the
 // wake-ups would take more processor time than all the rest.
+//
+// So it is for one alarm that is not Precise: a process that is awake anyway has its timers
+// ring at their instants, and for every token that costs one caller in a loop at 100,000/s 1.03 µs
+// of processor time, where ringing for ten at once takes 0.62; at 1,000,000/s it is 0.49 and 0.23.
 const apart = 100e3
 
 // wakeups gets the process woken at the instants of all alarms that want it exactly. It has

@@ -28,7 +28,7 @@ func newSystem() *system {
 
 func (s *system) alarm(p timing.Precision, interval int64) *timing.Alarm {
 	a := timing.NewAlarm(s.clk, func() {})
-	a.Tune(p, interval)
+	a.Tune(p, interval, 0)
 	return a
 }
 
@@ -46,7 +46,7 @@ func TestWakeupIsArmedForTheEarliest(t *testing.T) {
 			exact[i] = rapid.IntRange(0, 3).Draw(t, "coalesced") > 0
 			alarms[i] = s.alarm(timing.Coalesced, 0)
 			if exact[i] {
-				alarms[i].Tune(timing.Precise, 0)
+				alarms[i].Tune(timing.Precise, 0, 0)
 			}
 			defer alarms[i].Stop()
 		}
@@ -184,7 +184,7 @@ func TestPrecision(t *testing.T) {
 			t.Errorf("precision %d, interval %v: armed: %v, want %v", c.p, time.Duration(c.interval), got, c.want)
 		}
 		// It can change its mind, with effect from the next Set.
-		a.Tune(timing.Coalesced, 0)
+		a.Tune(timing.Coalesced, 0, 0)
 		a.Set(now, now+2*hour)
 		if s.armed == now+2*hour {
 			t.Errorf("precision %d: armed for a coalesced alarm", c.p)
@@ -206,10 +206,56 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
+// At short intervals an alarm that is not precise rings a little later, for several at once: it is
+// moved only if it would ring early, or later than that. Where lateness is not made up for, and where
+// instants are exact, on a mock clock and in a bubble, it rings at its instant.
+func TestShortIntervals(t *testing.T) {
+	const us, ms, apart = 1000, 1000_000, 100_000
+	for _, c := range []struct {
+		p               timing.Precision
+		interval, slack int64
+		late            int64
+	}{
+		{timing.Auto, 1, 10 * ms, 100 * us},
+		{timing.Coalesced, 99 * us, 10 * ms, 100 * us},
+		{timing.Coalesced, 10 * us, ms / 2, 50 * us},
+		{timing.Coalesced, 100 * us, 10 * ms, 0},
+		{timing.Precise, 10 * us, 10 * ms, 0},
+		{timing.Auto, 10 * us, 0, 0},
+		{timing.Auto, 0, 10 * ms, 0}, // no limit
+	} {
+		try := func(where string, k *timing.Clock, late int64) {
+			a := timing.NewAlarm(k, func() {})
+			defer a.Stop()
+			a.Tune(c.p, c.interval, c.slack)
+			now := k.Now()
+			for i, s := range []struct{ now, at, want int64 }{
+				{now, now + hour, now + hour}, // far from now
+				{now, now + hour - late, now + hour},
+				{now, now + hour - late - 1, now + hour - late - 1},     // it would ring too late
+				{now, now + hour, now + hour},                           // it would ring early
+				{now + hour, now + hour + 1, now + hour + max(late, 1)}, // near
+				{now + hour + 5, now + hour + 10, now + hour + max(late, 10)},
+			} {
+				if a.Set(s.now, s.at); a.At() != s.want {
+					t.Errorf("%s, %+v, step %d: set to %v from the last, want %v", where, c, i, time.Duration(a.At()-s.at), time.Duration(s.want-s.at))
+				}
+			}
+			a.Tune(c.p, apart, c.slack) // from the next Set on
+			if a.Set(now, now+1); a.At() != now+1 {
+				t.Errorf("%s, %+v: with a longer interval it is %v late", where, c, time.Duration(a.At()-now-1))
+			}
+		}
+		try("real", timing.New(nil), c.late)
+		try("mock", timing.New(clock.NewMock()), 0)
+		synctest.Test(t, func(t *testing.T) { try("bubble", timing.New(nil), 0) })
+	}
+}
+
 // On a mock clock, and in a bubble, no time passes outside: nothing is armed there.
 func TestNoWakeupElsewhere(t *testing.T) {
 	mock := timing.NewAlarm(timing.New(clock.NewMock()), func() {})
-	mock.Tune(timing.Precise, 0)
+	mock.Tune(timing.Precise, 0, 0)
 	mock.Set(1, 1+hour)
 	mock.Stop()
 
@@ -217,7 +263,7 @@ func TestNoWakeupElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rang := make(chan int64, 1)
 		a := timing.NewAlarm(s.clk, func() { rang <- s.clk.Now() })
-		a.Tune(timing.Precise, 0)
+		a.Tune(timing.Precise, 0, 0)
 		now := s.clk.Now()
 		a.Set(now, now+hour)
 		if got := <-rang; got != now+hour {
@@ -247,7 +293,7 @@ func TestWakeupNeedsNoGoroutine(t *testing.T) {
 	alarms := make([]*timing.Alarm, 1000)
 	for i := range alarms {
 		alarms[i] = timing.NewAlarm(k, func() {})
-		alarms[i].Tune(timing.Precise, 0)
+		alarms[i].Tune(timing.Precise, 0, 0)
 		alarms[i].Set(now, now+hour+int64(i*7919%1000))
 	}
 	if after := runtime.NumGoroutine(); after > before {
