@@ -20,7 +20,7 @@ type Alarm struct {
 	at    int64 // instant it is set to; 0: not set
 	exact bool  // it asks for a wake-up
 	asked bool  // it has asked for one since it was last stopped
-	late  int64 // how much later than asked it may ring, if that is far from now
+	late  int64 // it is set no nearer to now than this
 	own   *time.Timer
 	their *clock.Timer
 	bell  *Bell // it is the bell that is set; nil: one of the above
