@@ -37,8 +37,9 @@ type Cell struct {
 	mask    int64 // the bits of the count
 }
 
-// Load returns the word to pass to Take. Read the clock after it: a reading from
-// before could make out a token as missing that has been there all along.
+// Load returns the word to pass to Take. Read the clock after it, unless somebody else
+// looks into what Take refuses: a reading from before could make out a token as missing that has
+// been there all along.
 func (c *Cell) Load() int64 { return c.word.Load() }
 
 // Take lets an entry go at now, if the bucket, whose word was read before now
