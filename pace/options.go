@@ -45,7 +45,8 @@ type Options struct {
 //
 // On the real clock of every system, where a token comes more often than every 100 µs, Auto and
 // Coalesced let those go at once that come within the next 100 µs, or a tenth of the Slack if that is
-// less. It halves the processor time of one caller in a loop.
+// less. It halves the processor time of one caller in a loop; whoever's deadline is closer than that
+// to its turn may miss it.
 type Precision int
 
 const (
