@@ -24,6 +24,8 @@ type Concurrency struct {
 	desks []desk       // where passes are given back, a power of two of them
 	shift uint         // 64 less the logarithm of their number
 	n     node
+
+	contest contest // for the word; far from it
 }
 
 // The lowest bit of the word, locked, sends everyone to the lock. The bits of counted are
@@ -112,6 +114,7 @@ func (g *Concurrency) pick(cost int) (taken, sure bool) {
 		case g.word.CompareAndSwap(word, word-int64(cost)<<freeBits+single):
 			return true, true
 		}
+		g.contest.lost()
 	}
 }
 

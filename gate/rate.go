@@ -38,6 +38,8 @@ type Rate struct {
 	cell  atomic.Pointer[schedule.Cell] // replaced under the domain's lock
 	state schedule.Schedule             // guarded by the domain while the cell is closed
 	n     node
+
+	contest contest // for the cell; far from what every entry reads
 }
 
 // NewRate returns a gate for the given rate, its bucket full. It panics on the zero
@@ -114,6 +116,9 @@ func (g *Rate) slip(cost int) bool {
 		if v := c.Take(c.Load(), now, cost); v != schedule.Changed {
 			return v == schedule.Taken
 		}
+		if g.contest.lost() {
+			now = g.clk.Now()
+		}
 	}
 }
 
@@ -126,7 +131,10 @@ func (g *Rate) pick(cost int) schedule.Verdict {
 	for stale := false; ; {
 		switch v := c.Take(word, now, cost); {
 		case v == schedule.Changed:
-			word, stale = c.Load(), true
+			stale = !g.contest.lost()
+			if word = c.Load(); !stale {
+				now = g.clk.Now()
+			}
 		case v == schedule.Refused && stale:
 			// Somebody who read the clock later was faster.
 			word, now, stale = c.Load(), g.clk.Now(), false
