@@ -301,7 +301,7 @@ func (j *joint) undo(err error) {
 		p.Settle(0)
 		p.Leave(err)
 	}
-	j.all.lane().undo(j.marks, j.cost)
+	j.all.lane().undo(j.marks, j.cost, 0)
 	j.free()
 }
 

@@ -245,6 +245,7 @@ func (m *slotMember) take(_, _ int64, cost int) uint64 {
 }
 func (m *slotMember) woke(int64, int64)                 {}
 func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).free(charge(cost)) }
+func (m *slotMember) undo(_ uint64, cost int, _ int64)  { (*Concurrency)(m).free(charge(cost)) }
 func (m *slotMember) settle(_ uint64, cost, actual int) {
 	(*Concurrency)(m).free(charge(cost) - charge(actual))
 }

@@ -30,7 +30,7 @@ type domain struct {
 var domains atomic.Uint64
 
 // member is a gate of this package that decides by itself. All methods but node and
-// the last three are called under the lock of its domain.
+// the last four are called under the lock of its domain.
 type member interface {
 	node() *node
 
@@ -59,9 +59,11 @@ type member interface {
 	// now.
 	woke(now, granted int64)
 
-	// Stats, leave and settle take the lock themselves. The latter two end and correct an
-	// entry, as Pass does.
+	// Stats, undo, leave and settle take the lock themselves. The latter two end and correct an
+	// entry, as Pass does; undo takes one back that was let go at the given instant, or, if
+	// that is 0, some time ago.
 	Stats() Stats
+	undo(mark uint64, cost int, granted int64)
 	leave(mark uint64, cost int, err error)
 	settle(mark uint64, cost, actual int)
 }

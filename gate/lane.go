@@ -165,7 +165,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	}
 	if err := timing.Ended(ctx); err != nil {
 		// It ended before the grant was seen: as if nobody had come.
-		l.undo(at, cost)
+		l.undo(at, cost, since)
 		l.abandoned.Add(1)
 		return 0, err
 	}
@@ -407,17 +407,17 @@ func (l *lane) review(d *domain, now int64) {
 	}
 }
 
-// undo takes back an entry that was admitted and did not go.
-func (l *lane) undo(marks []uint64, cost int) {
+// undo takes back an entry that was admitted at the given instant and did not go. An instant of
+// 0 says that it was let go by, but by nobody else.
+func (l *lane) undo(marks []uint64, cost int, granted int64) {
 	members := l.members()
 	for i := range members {
 		m := members[i].m
 		m.node().granted.Add(^uint64(0))
-		m.settle(marks[i], cost, 0)
-		m.leave(marks[i], 0, errUndone)
+		m.undo(marks[i], cost, granted)
 	}
 	for _, q := range l.latches {
-		q.settle(0, cost, 0)
+		q.undo(0, cost, granted)
 	}
 }
 

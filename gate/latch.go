@@ -149,7 +149,20 @@ func (l *latch) woke(now, granted int64) {
 	}
 }
 
+func (l *latch) undo(_ uint64, cost int, granted int64) {
+	l.correct(func(own *schedule.Schedule, now int64) {
+		if !own.Undo(granted, cost) {
+			own.Settle(now, -cost)
+		}
+	})
+}
+
 func (l *latch) settle(_ uint64, cost, actual int) {
+	l.correct(func(own *schedule.Schedule, now int64) { own.Settle(now, actual-cost) })
+}
+
+// correct changes the copies of rates that are still in force.
+func (l *latch) correct(f func(own *schedule.Schedule, now int64)) {
 	d := l.n.lock()
 	trailed := len(l.after) > 0
 	d.unlock()
@@ -159,7 +172,7 @@ func (l *latch) settle(_ uint64, cost, actual int) {
 	l.n.change(func(now int64) {
 		l.follow(now)
 		for i := range l.after {
-			l.after[i].own.Settle(now, actual-cost)
+			f(&l.after[i].own, now)
 		}
 	})
 }

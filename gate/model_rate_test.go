@@ -195,7 +195,8 @@ var fractionRates = []pace.Rate{
 func TestModelRate(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opNext, opNext, opIdle,
 		opSettle, opLeave, opHold, opRate, opBurst, opStats}
-	lates := []time.Duration{0, 0, 0, time.Millisecond, 3*time.Millisecond + 777, 30 * time.Millisecond}
+	// None is a multiple of an interval: an alarm rings when nothing else happens.
+	lates := []time.Duration{0, 0, 0, time.Millisecond + 333, 3*time.Millisecond + 777, 30*time.Millisecond + 111}
 	checkModel(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
 		rates, kinds := fractionRates, kinds
 		if rapid.Bool().Draw(t, "whole") {

@@ -202,8 +202,9 @@ func (m *windowMember) take(now, _ int64, cost int) uint64 {
 	return uint64(mark)
 }
 
-func (m *windowMember) woke(int64, int64)        {}
-func (m *windowMember) leave(uint64, int, error) {}
+func (m *windowMember) woke(int64, int64)                   {}
+func (m *windowMember) leave(uint64, int, error)            {}
+func (m *windowMember) undo(mark uint64, cost int, _ int64) { m.settle(mark, cost, 0) }
 func (m *windowMember) settle(mark uint64, cost, actual int) {
 	m.n.change(func(now int64) {
 		log := m.log.Load()

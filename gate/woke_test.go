@@ -111,3 +111,35 @@ func pass(t *testing.T, g gate.Gate, n int) {
 		p.Leave(nil)
 	}
 }
+
+// An entry whose context ends at the very instant at which a late alarm lets it go has either
+// got in, or is as if it had never come: whoever is behind it makes up for the lateness.
+func TestContextEndsWithLateAlarm(t *testing.T) {
+	const interval, late = 10 * time.Millisecond, 4 * time.Millisecond
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			g := gate.NewRate(pace.Every(interval), &gate.RateOptions{Clock: lateClock{clock.New(), late}})
+			start := time.Now()
+			pass(t, g, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := make(chan error), make(chan error)
+			go func() { first <- g.Wait(ctx) }()
+			synctest.Wait()
+			time.AfterFunc(interval+late, cancel)
+			go func() { second <- g.Wait(t.Context()) }()
+			want := interval + late
+			if <-first == nil {
+				want += interval
+			}
+			if err := <-second; err != nil {
+				t.Error(err)
+			}
+			if at := time.Since(start); at != want {
+				t.Errorf("the second entered at %v, want %v", at, want)
+			}
+			if due := g.Stats().NextDue; due != interval-late {
+				t.Errorf("after it, the next is due in %v, want %v", due, interval-late)
+			}
+		})
+	}
+}

@@ -36,8 +36,16 @@ type Schedule struct {
 	floor int64 // no entry counts as having arrived before: the last change of plan
 	held  int64 // nobody enters before
 
-	last  int64 // when Take was last called
-	after wide  // what the TAT was then
+	last last // the last entry
+}
+
+// last is what can still be said of the last entry, unless the plan has changed since.
+type last struct {
+	at            int64
+	cost          int
+	before, after wide  // the TAT
+	late, floor   int64 // before it
+	woke          bool  // its own lateness has been told
 }
 
 // ratio is a rate in lowest terms: per units a nanosecond, step units a token.
@@ -130,20 +138,33 @@ func (s *Schedule) Take(now, since int64, cost int) {
 	if now > since {
 		due = s.Due(since, 0, cost)
 	}
+	s.last = last{at: now, cost: cost, before: s.tat, late: s.late, floor: s.floor, woke: s.step == 0}
 	s.late = min(max(now-due, 0), s.slack)
-	if s.step == 0 {
-		return
+	if s.step != 0 {
+		s.tat = s.from(max(since, now-s.slack)).plus(product(uint64(cost), s.step))
 	}
-	s.tat = s.from(max(since, now-s.slack)).plus(product(uint64(cost), s.step))
-	s.last, s.after = now, s.tat
+	s.last.after = s.tat
+}
+
+// Undo takes back an entry that was let go at the given instant and did not go, as if it had
+// never come: the lateness that it would have made up for is there for the next. It reports
+// whether it did. If others have been let go since, unless at the same instant and at the same cost,
+// or the plan was changed, it can't: then that is for Settle.
+func (s *Schedule) Undo(granted int64, cost int) bool {
+	l := &s.last
+	if granted != l.at || cost != l.cost || s.tat != l.after || s.floor != l.floor {
+		return false
+	}
+	s.tat, s.late = l.before, l.late
+	return true
 }
 
 // Woke tells that the entry that was let go at the given instant has got to run only now:
 // that is the system's lateness, too, and lets whoever it keeps from coming again count from
 // earlier. It is of no account if others have been let go since.
 func (s *Schedule) Woke(now, granted int64) {
-	if granted == s.last && s.tat == s.after {
-		s.late, s.last = min(s.late+now-granted, s.slack), 0
+	if l := &s.last; granted == l.at && s.tat == l.after && !l.woke {
+		s.late, l.woke = min(s.late+now-granted, s.slack), true
 	}
 }
 

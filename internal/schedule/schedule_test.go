@@ -305,3 +305,69 @@ func TestWoke(t *testing.T) {
 		}
 	}
 }
+
+// An entry that did not go is taken back as if it had never come, once, unless somebody else has
+// gone since or the plan was changed.
+func TestUndo(t *testing.T) {
+	const interval = 10 * ms
+	late, granted := base+interval, base+interval+4*ms // it was due at the first, and let go at the second
+	for _, c := range []struct {
+		name    string
+		between func(s *schedule.Schedule)
+		at      int64
+		cost    int
+		undone  bool
+	}{
+		{"nothing", func(*schedule.Schedule) {}, granted, 1, true},
+		{"its own lateness", func(s *schedule.Schedule) { s.Woke(granted+ms, granted) }, granted, 1, true},
+		{"another at the same instant", func(s *schedule.Schedule) { s.Take(granted, late+interval, 1); s.Undo(granted, 1) }, granted, 1, false},
+		{"another's", func(*schedule.Schedule) {}, granted - 1, 1, false},
+		{"another cost", func(*schedule.Schedule) {}, granted, 2, false},
+		{"twice", func(s *schedule.Schedule) { s.Undo(granted, 1) }, granted, 1, false},
+		{"somebody after it", func(s *schedule.Schedule) { s.Take(granted+sec, granted+sec, 1) }, granted, 1, false},
+		{"somebody by the word", func(s *schedule.Schedule) {
+			now := granted + sec
+			cell := s.Open(now, schedule.Shut())
+			if v := cell.Take(cell.Load(), now, 1); v != schedule.Taken {
+				t.Fatal("the word was of no use")
+			}
+			cell.Close(s)
+		}, granted, 1, false},
+		{"a new rate", func(s *schedule.Schedule) { s.SetRate(granted+ms, 7, sec) }, granted, 1, false},
+		{"a hold", func(s *schedule.Schedule) { s.Hold(granted + ms) }, granted, 1, false},
+		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 1) }, granted, 1, false},
+	} {
+		s := schedule.New(1, interval, 1, 0)
+		s.Take(base, base, 1)
+		before := s
+		s.Take(granted, late, 1)
+		c.between(&s)
+		after := s
+		if got := s.Undo(c.at, c.cost); got != c.undone {
+			t.Errorf("%s: undone: %v, want %v", c.name, got, c.undone)
+		}
+		want := before
+		if !c.undone {
+			want = after
+		}
+		for _, d := range []int64{0, ms, interval, 4 * interval} {
+			now := granted + d
+			a, b := s, want
+			if got, want := a.Arrive(now), b.Arrive(now); got != want {
+				t.Errorf("%s: who comes %d ns later counts from %d ns later, want %d", c.name, d, got-granted, want-granted)
+			}
+			if got, want := a.Due(late, 0, 1), b.Due(late, 0, 1); got != want {
+				t.Errorf("%s: who waits is due %d ns later, want %d", c.name, got-granted, want-granted)
+			}
+		}
+	}
+	// One of two alike that went at the same instant: the other stays.
+	s := schedule.New(1, interval, 1, 0)
+	s.Take(base, base, 1)
+	s.Take(granted+interval, late, 1)
+	one := s
+	s.Take(granted+interval, late+interval, 1)
+	if !s.Undo(granted+interval, 1) || s.Due(late, 0, 1) != one.Due(late, 0, 1) {
+		t.Error("of two alike neither was undone")
+	}
+}
