@@ -61,7 +61,7 @@ type member interface {
 
 	// Stats, undo, leave and settle take the lock themselves. The latter two end and correct an
 	// entry, as Pass does; undo takes one back that was let go at the given instant, or, if
-	// that is 0, some time ago.
+	// that is 0, waited elsewhere since.
 	Stats() Stats
 	undo(mark uint64, cost int, granted int64)
 	leave(mark uint64, cost int, err error)

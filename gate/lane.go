@@ -407,8 +407,8 @@ func (l *lane) review(d *domain, now int64) {
 	}
 }
 
-// undo takes back an entry that was admitted at the given instant and did not go. An instant of
-// 0 says that it was let go by, but by nobody else.
+// undo takes back an entry that was admitted at the given instant and did not go. 0 says that it
+// waited elsewhere since.
 func (l *lane) undo(marks []uint64, cost int, granted int64) {
 	members := l.members()
 	for i := range members {
