@@ -73,7 +73,11 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, context.Cause(ctx)
 	}
-	if taken, _ := g.pick(cost); !taken {
+	found := g.pick(cost)
+	if found == again {
+		found = g.contend(cost)
+	}
+	if found != picked {
 		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
@@ -87,11 +91,15 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 // TryEnter is described at [Gate].
 func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 	checkCost("Concurrency.TryEnter", cost)
-	taken, sure := g.pick(cost)
-	if !taken && !sure {
-		_, taken = g.n.lane.tryEnter(cost, nil)
+	found := g.pick(cost)
+	if found == again {
+		found = g.contend(cost)
 	}
-	if !taken {
+	ok := found == picked
+	if found == busy {
+		_, ok = g.n.lane.tryEnter(cost, nil)
+	}
+	if !ok {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
@@ -101,20 +109,27 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 	return g.pass(cost), true
 }
 
-// pick tries to take slots without the lock, and reports whether it did and, if not,
-// whether that is final.
-func (g *Concurrency) pick(cost int) (taken, sure bool) {
+// pick tries once to take slots without the lock. It calls nothing, which is worth a nanosecond.
+func (g *Concurrency) pick(cost int) pick {
+	word := g.word.Load()
+	switch {
+	case word&locked != 0 || word&counted == counted:
+		return busy
+	case word>>freeBits < int64(cost):
+		return full
+	case g.word.CompareAndSwap(word, word-int64(cost)<<freeBits+single):
+		return picked
+	}
+	return again
+}
+
+// contend goes on where pick has found somebody else to be faster.
+func (g *Concurrency) contend(cost int) pick {
 	for {
-		word := g.word.Load()
-		switch {
-		case word&locked != 0 || word&counted == counted:
-			return false, false
-		case word>>freeBits < int64(cost):
-			return false, true
-		case g.word.CompareAndSwap(word, word-int64(cost)<<freeBits+single):
-			return true, true
-		}
 		g.contest.lost()
+		if found := g.pick(cost); found != again {
+			return found
+		}
 	}
 }
 

@@ -47,11 +47,11 @@ func newWindowLog(size int) *windowLog {
 
 func (l *windowLog) run(number uint32) *run { return &l.runs[number&uint32(len(l.runs)-1)] }
 
-// pick is what take finds out.
+// pick is what an attempt without the lock finds out.
 type pick int
 
 const (
-	picked pick = iota // the entry has gone and is in the log
+	picked pick = iota // the entry has gone
 	full               // there is no room for it at this instant
 	again              // somebody else was faster
 	busy               // the lock is needed
