@@ -250,12 +250,9 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 }
 
 func (m *adaptiveMember) undo(_ uint64, cost int, granted int64) {
-	m.n.change(func(now int64) {
-		if !m.state.Undo(granted, cost) {
-			m.state.Settle(now, -cost)
-		}
-	})
+	m.n.change(func(now int64) { m.state.Undo(now, granted, cost) })
 }
+
 func (m *adaptiveMember) settle(_ uint64, cost, actual int) {
 	m.n.change(func(now int64) { m.state.Settle(now, actual-cost) })
 }

@@ -150,11 +150,7 @@ func (l *latch) woke(now, granted int64) {
 }
 
 func (l *latch) undo(_ uint64, cost int, granted int64) {
-	l.correct(func(own *schedule.Schedule, now int64) {
-		if !own.Undo(granted, cost) {
-			own.Settle(now, -cost)
-		}
-	})
+	l.correct(func(own *schedule.Schedule, now int64) { own.Undo(now, granted, cost) })
 }
 
 func (l *latch) settle(_ uint64, cost, actual int) {

@@ -213,11 +213,7 @@ func (m *rateMember) take(now, since int64, cost int) uint64 {
 func (m *rateMember) woke(now, granted int64)  { m.state.Woke(now, granted) }
 func (m *rateMember) leave(uint64, int, error) {}
 func (m *rateMember) undo(_ uint64, cost int, granted int64) {
-	m.n.change(func(now int64) {
-		if !m.state.Undo(granted, cost) {
-			m.state.Settle(now, -cost)
-		}
-	})
+	m.n.change(func(now int64) { m.state.Undo(now, granted, cost) })
 }
 func (m *rateMember) settle(_ uint64, cost, actual int) {
 	m.n.change(func(now int64) { m.state.Settle(now, actual-cost) })

@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,34 +9,9 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/bubble"
 	"github.com/escapement-go/escapement/pace"
 )
-
-// busyClock is that of a system on which a goroutine, once it is ready, waits for a
-// processor: between the first reading after an alarm, by which the gate decides, and the
-// second, by the one who was let go, time passes.
-type busyClock struct {
-	clock.Clock
-	wait    time.Duration
-	reading atomic.Int64 // since the alarm rang
-	passed  atomic.Int64 // in all
-}
-
-func (c *busyClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.passed.Load())) }
-
-func (c *busyClock) Since(t time.Time) time.Duration {
-	if c.reading.Add(1) == 2 {
-		c.passed.Add(int64(c.wait))
-	}
-	return c.Clock.Since(t) + time.Duration(c.passed.Load())
-}
-
-func (c *busyClock) AfterFunc(d time.Duration, f func()) *clock.Timer {
-	return c.Clock.AfterFunc(d, func() {
-		c.reading.Store(0)
-		f()
-	})
-}
 
 // A caller in a loop that gets to run late, again and again, loses none of its rate, as long
 // as the slack makes up for it: it has been let go in time, but could not come again.
@@ -55,12 +29,12 @@ func TestLateToRun(t *testing.T) {
 	}
 	for name, make := range gates {
 		synctest.Test(t, func(t *testing.T) {
-			c := &busyClock{Clock: clock.New(), wait: 5 * time.Millisecond}
-			c.reading.Store(10)
+			const stop = 5 * time.Millisecond
+			c := bubble.NewBusyClock(stop)
 			g := make(c)
 			start := c.Now()
 			pass(t, g, thousand)
-			if took, most := c.Now().Sub(start), (thousand-1)*time.Millisecond+c.wait; took < (thousand-1)*time.Millisecond || took > most {
+			if took, most := c.Now().Sub(start), (thousand-1)*time.Millisecond+stop; took < (thousand-1)*time.Millisecond || took > most {
 				t.Errorf("%s: %d tokens in %v, want at most %v", name, thousand, took, most)
 			}
 		})

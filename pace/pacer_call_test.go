@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/benbjohnson/clock"
 	"pgregory.net/rapid"
 
 	"github.com/escapement-go/escapement/internal/bubble"
@@ -179,36 +178,11 @@ func TestPacerNeverOverBesideChanges(t *testing.T) {
 	}
 }
 
-// haltingClock is that of a system which stops the feeder right after it has let a token go
-// for which it was woken.
-type haltingClock struct {
-	clock.Clock
-	halt    time.Duration
-	reading atomic.Int64 // since the alarm rang
-	passed  atomic.Int64 // in all
-}
-
-func (c *haltingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.passed.Load())) }
-
-func (c *haltingClock) Since(t time.Time) time.Duration {
-	if c.reading.Add(1) == 2 {
-		c.passed.Add(int64(c.halt))
-	}
-	return c.Clock.Since(t) + time.Duration(c.passed.Load())
-}
-
-func (c *haltingClock) AfterFunc(d time.Duration, f func()) *clock.Timer {
-	return c.Clock.AfterFunc(d, func() {
-		c.reading.Store(0)
-		f()
-	})
-}
-
 // What the feeder itself is late is made up, whether or not the receiver is there first.
 func TestPacerLateFeeder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &haltingClock{Clock: clock.New(), halt: 5 * ms}
-		c.reading.Store(10)
+		const stop = 5 * ms
+		c := bubble.NewBusyClock(stop)
 		p := pace.New(pace.PerSecond(1000), &pace.Options{Clock: c})
 		defer p.Stop()
 		start := c.Now()
@@ -216,7 +190,7 @@ func TestPacerLateFeeder(t *testing.T) {
 		for range n {
 			<-p.C
 		}
-		if took, least := c.Now().Sub(start), (n-1)*ms; took < least || took > least+2*c.halt {
+		if took, least := c.Now().Sub(start), (n-1)*ms; took < least || took > least+2*stop {
 			t.Errorf("%d tokens in %v, want %v", n, took, least)
 		}
 	})

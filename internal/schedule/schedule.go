@@ -45,7 +45,7 @@ type last struct {
 	cost          int
 	before, after wide  // the TAT
 	late, floor   int64 // before it
-	woke          bool  // its own lateness has been told
+	woke          bool  // its own lateness has been told, or is of no account: there was no limit
 }
 
 // ratio is a rate in lowest terms: per units a nanosecond, step units a token.
@@ -146,17 +146,17 @@ func (s *Schedule) Take(now, since int64, cost int) {
 	s.last.after = s.tat
 }
 
-// Undo takes back an entry that was let go at the given instant and did not go, as if it had
-// never come: the lateness that it would have made up for is there for the next. It reports
-// whether it did. If others have been let go since, unless at the same instant and at the same cost,
-// or the plan was changed, it can't: then that is for Settle.
-func (s *Schedule) Undo(granted int64, cost int) bool {
+// Undo takes back, at now, an entry that was let go at the given instant and did not go: as if it
+// had never come, so that the lateness that it would have made up for is there for the next. If
+// others have been let go since, unless at the same instant and at the same cost, or the plan was
+// changed, only its tokens come back, as by Settle.
+func (s *Schedule) Undo(now, granted int64, cost int) {
 	l := &s.last
 	if granted != l.at || cost != l.cost || s.tat != l.after || s.floor != l.floor {
-		return false
+		s.Settle(now, -cost)
+		return
 	}
 	s.tat, s.late = l.before, l.late
-	return true
 }
 
 // Woke tells that the entry that was let go at the given instant has got to run only now:

@@ -320,10 +320,10 @@ func TestUndo(t *testing.T) {
 	}{
 		{"nothing", func(*schedule.Schedule) {}, granted, 1, true},
 		{"its own lateness", func(s *schedule.Schedule) { s.Woke(granted+ms, granted) }, granted, 1, true},
-		{"another at the same instant", func(s *schedule.Schedule) { s.Take(granted, late+interval, 1); s.Undo(granted, 1) }, granted, 1, false},
+		{"another at the same instant", func(s *schedule.Schedule) { s.Take(granted, late+interval, 1); s.Undo(granted, granted, 1) }, granted, 1, false},
 		{"another's", func(*schedule.Schedule) {}, granted - 1, 1, false},
 		{"another cost", func(*schedule.Schedule) {}, granted, 2, false},
-		{"twice", func(s *schedule.Schedule) { s.Undo(granted, 1) }, granted, 1, false},
+		{"twice", func(s *schedule.Schedule) { s.Undo(granted, granted, 1) }, granted, 1, false},
 		{"somebody after it", func(s *schedule.Schedule) { s.Take(granted+sec, granted+sec, 1) }, granted, 1, false},
 		{"somebody by the word", func(s *schedule.Schedule) {
 			now := granted + sec
@@ -342,14 +342,12 @@ func TestUndo(t *testing.T) {
 		before := s
 		s.Take(granted, late, 1)
 		c.between(&s)
-		after := s
-		if got := s.Undo(c.at, c.cost); got != c.undone {
-			t.Errorf("%s: undone: %v, want %v", c.name, got, c.undone)
-		}
 		want := before
 		if !c.undone {
-			want = after
+			want = s
+			want.Settle(granted+2*ms, -c.cost)
 		}
+		s.Undo(granted+2*ms, c.at, c.cost)
 		for _, d := range []int64{0, ms, interval, 4 * interval} {
 			now := granted + d
 			a, b := s, want
@@ -367,7 +365,7 @@ func TestUndo(t *testing.T) {
 	s.Take(granted+interval, late, 1)
 	one := s
 	s.Take(granted+interval, late+interval, 1)
-	if !s.Undo(granted+interval, 1) || s.Due(late, 0, 1) != one.Due(late, 0, 1) {
+	if s.Undo(granted+2*interval, granted+interval, 1); s.Arrive(granted+2*interval) != one.Arrive(granted+2*interval) || s.Due(late, 0, 1) != one.Due(late, 0, 1) {
 		t.Error("of two alike neither was undone")
 	}
 }
