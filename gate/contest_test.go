@@ -52,3 +52,21 @@ func TestContestedEntries(t *testing.T) {
 		t.Errorf("%d entries to the slots, want %d, and %d are taken", s.Granted, n*each, s.InUse)
 	}
 }
+
+// Who has lost a race finds out the same as who has won it.
+func TestContend(t *testing.T) {
+	g := NewConcurrency(2)
+	for i, want := range []pick{picked, picked, full} {
+		if got := g.contend(1); got != want {
+			t.Errorf("entry %d: %d, want %d", i, got, want)
+		}
+	}
+	if got := g.Stats().InUse; got != 2 {
+		t.Errorf("%d slots are taken, want 2", got)
+	}
+	g.word.Or(locked)
+	if got := g.contend(1); got != busy {
+		t.Errorf("with the lock held by others: %d, want %d", got, busy)
+	}
+	g.word.And(^locked)
+}
