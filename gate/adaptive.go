@@ -229,7 +229,7 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 		d := m.n.lock()
 		if m.step.Success(mark) {
 			g.repace(m.n.lane.read(d))
-			d.mark(g.n.self)
+			d.mark(&g.n)
 		}
 		d.unlock()
 		return

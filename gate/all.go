@@ -97,7 +97,7 @@ func (a *all) init() {
 	}
 	clk := l.n.lane.clk
 	for i := range l.n.lane.places {
-		if n := l.n.lane.places[i].m.node(); n.clk != nil && !n.clk.Same(clk) {
+		if n := l.n.lane.places[i].n; n.clk != nil && !n.clk.Same(clk) {
 			panic("gate: All: the gates must share one clock, got two")
 		}
 	}

@@ -237,6 +237,9 @@ func (m *slotMember) node() *node  { return &m.n }
 func (m *slotMember) sync() {
 	for {
 		word := m.word.Load()
+		if word&locked != 0 {
+			return // since it was last under the lock: somebody waits
+		}
 		if m.word.CompareAndSwap(word, word&^counted|locked) {
 			m.n.granted.Add(uint64(word & counted / single))
 			return

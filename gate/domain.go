@@ -17,13 +17,13 @@ import (
 // the order of the decisions.
 type domain struct {
 	mu     sync.Mutex
-	id     uint64   // for the order in which two are locked
-	parent *domain  // guarded by mu: the domain that this one was merged into
-	seq    uint64   // guarded by mu, like all below: arrivals so far
-	dirty  []member // members whose queue must be looked at before the lock is released
-	synced []member // members whose state has been brought under the lock
-	fated  *waiter  // those who are to be told their fate when the lock is released
-	last   *waiter  // of them, if there are any
+	id     uint64  // for the order in which two are locked
+	parent *domain // guarded by mu: the domain that this one was merged into
+	seq    uint64  // guarded by mu, like all below: arrivals so far
+	dirty  []*node // of members whose queue must be looked at before the lock is released
+	synced []*node // of members whose state has been brought under the lock
+	fated  *waiter // those who are to be told their fate when the lock is released
+	last   *waiter // of them, if there are any
 }
 
 // domains numbers them.
@@ -144,11 +144,10 @@ func merge(a, b *node) {
 // those who have met their fate: not before, or they would stand at the lock together.
 func (d *domain) unlock() {
 	d.run()
-	for i, m := range d.synced {
-		n := m.node()
+	for i, n := range d.synced {
 		n.synced = false
 		if len(n.parked) == 0 {
-			m.open(n.now)
+			n.self.open(n.now)
 		}
 		d.synced[i] = nil
 	}
@@ -170,11 +169,10 @@ func (d *domain) unlock() {
 func (l *lane) read(d *domain) int64 {
 	members := l.members()
 	for i := range members {
-		m := members[i].m
-		if n := m.node(); !n.synced {
+		if n := members[i].n; !n.synced {
 			n.synced = true
-			d.synced = append(d.synced, m)
-			m.sync()
+			d.synced = append(d.synced, n)
+			n.self.sync()
 		}
 	}
 	now := int64(0)
@@ -182,7 +180,7 @@ func (l *lane) read(d *domain) int64 {
 		now = l.clk.Now()
 	}
 	for i := range members {
-		members[i].m.node().now = now
+		members[i].n.now = now
 	}
 	return now
 }
@@ -196,27 +194,27 @@ func (l *lane) timed() bool {
 }
 
 // mark notes that the member's queue must be looked at.
-func (d *domain) mark(m member) {
-	if n := m.node(); !n.dirty {
+func (d *domain) mark(n *node) {
+	if !n.dirty {
 		n.dirty = true
-		d.dirty = append(d.dirty, m)
+		d.dirty = append(d.dirty, n)
 	}
 }
 
 func (d *domain) run() {
 	for len(d.dirty) > 0 {
-		m := d.dirty[len(d.dirty)-1]
+		n := d.dirty[len(d.dirty)-1]
 		d.dirty = d.dirty[:len(d.dirty)-1]
-		m.node().dirty = false
-		d.process(m)
+		d.process(n)
+		n.dirty = false // not before: it looks until somebody must wait
 	}
 }
 
-// process looks at those who wait for m, first come first, until one must go on waiting
-// for m. It ends: an entry is let through, refused, or moved to wait for a member that
+// process looks at those who wait for a member, first come first, until one must go on waiting
+// for it. It ends: an entry is let through, refused, or moved to wait for a member that
 // can't admit it at this instant.
-func (d *domain) process(m member) {
-	n := m.node()
+func (d *domain) process(n *node) {
+	m := n.self
 	var now int64
 	for last := (*lane)(nil); len(n.parked) > 0; {
 		p := n.parked[0]
@@ -253,7 +251,7 @@ func (d *domain) process(m member) {
 		case l.insists:
 			// It is parked at q, too, whose alarm may be unset: somebody who was not parked
 			// there has just taken what it would have had.
-			d.mark(q.m)
+			d.mark(q.n)
 			if n.alarm != nil {
 				n.alarm.Stop()
 			}
@@ -274,14 +272,14 @@ func (n *node) passed(at int64) { n.front = max(n.front, at) }
 func (n *node) ring() {
 	d := n.lock()
 	n.alarm.Rang()
-	d.mark(n.self)
+	d.mark(n)
 	d.unlock()
 }
 
 // look admits whoever waits for the member and can go by now.
 func (n *node) look() {
 	d := n.lock()
-	d.mark(n.self)
+	d.mark(n)
 	d.unlock()
 }
 
@@ -300,12 +298,12 @@ func (n *node) replan(d *domain) {
 		l := n.lanes[i].lane
 		for j := range l.places {
 			if p := &l.places[j]; p.pos >= 0 {
-				d.mark(p.m)
+				d.mark(p.n)
 			}
 		}
 		l.review(d, l.read(d)) // takes it out of n.lanes, if nobody is left
 	}
-	d.mark(n.self)
+	d.mark(n)
 }
 
 // waiting returns how many entries wait in lanes whose first waits for this member. The
@@ -359,6 +357,13 @@ func (h *parking) Pop() any {
 }
 
 func (h *parking) remove(p *place) { heap.Remove(h, p.pos) }
+
+// fix sees to the order when somebody else has become the head of the place's lane.
+func (h *parking) fix(p *place) {
+	if len(*h) > 1 {
+		heap.Fix(h, p.pos)
+	}
+}
 
 // never is the instant that does not come, or is not known.
 const never = timing.Never

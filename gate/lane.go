@@ -51,8 +51,9 @@ type lane struct {
 type place struct {
 	lane *lane
 	m    member
-	pos  int // in the member's parking; -1: not there
-	list int // in the member's lanes, if somebody waits
+	n    *node // the member's
+	pos  int   // in the member's parking; -1: not there
+	list int   // in the member's lanes, if somebody waits
 }
 
 // waiter is an entry that waits.
@@ -84,8 +85,9 @@ func (l *lane) init(members []member, latches ...*latch) {
 		l.places = make([]place, 0, n)
 	}
 	add := func(m member) {
-		l.places = append(l.places, place{lane: l, m: m, pos: -1})
-		if n := m.node(); l.clk == nil {
+		n := m.node()
+		l.places = append(l.places, place{lane: l, m: m, n: n, pos: -1})
+		if l.clk == nil {
 			l.clk = n.clk
 		}
 	}
@@ -100,7 +102,7 @@ func (l *lane) init(members []member, latches ...*latch) {
 // members returns the places that are not at a latch.
 func (l *lane) members() []place { return l.places[:len(l.places)-len(l.latches)] }
 
-func (l *lane) lock() *domain { return l.places[0].m.node().lock() }
+func (l *lane) lock() *domain { return l.places[0].n.lock() }
 
 // enter waits until the entry has been admitted by all members, and fills in their marks;
 // that of a single one it returns, and marks is nil. The context is known to have been
@@ -121,12 +123,14 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		return at[0], err
 	}
 	deadline := int64(never)
-	if t, ok := ctx.Deadline(); ok && l.clk != nil {
-		deadline = l.clk.At(t)
-		if plan := l.plan(now, l.costs, cost); plan >= deadline {
-			d.unlock()
-			l.refused.Add(1)
-			return 0, &DeadlineError{Wait: time.Duration(plan - now)}
+	if l.clk != nil {
+		if t, ok := ctx.Deadline(); ok {
+			deadline = l.clk.At(t)
+			if plan := l.plan(now, l.costs, cost); plan >= deadline {
+				d.unlock()
+				l.refused.Add(1)
+				return 0, &DeadlineError{Wait: time.Duration(plan - now)}
+			}
 		}
 	}
 	w := l.push(d, now, cost, deadline)
@@ -206,10 +210,10 @@ func (l *lane) rung(w *waiter) bool {
 	d := l.lock()
 	for i := range l.places {
 		if p := &l.places[i]; p.pos >= 0 {
-			if a := p.m.node().alarm; a != nil {
+			if a := p.n.alarm; a != nil {
 				a.Rang()
 			}
-			d.mark(p.m)
+			d.mark(p.n)
 		}
 	}
 	d.run()
@@ -247,13 +251,13 @@ func (l *lane) tryEnter(cost int, marks []uint64) (uint64, bool) {
 func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *place, err error) {
 	members := l.members()
 	for i := range members {
-		if m := members[i].m; len(m.node().parked) > 0 {
-			d.mark(m) // the alarm may be late
+		if n := members[i].n; len(n.parked) > 0 && n.alarm != nil {
+			d.mark(n) // the alarm may be late
 		}
 	}
 	for _, q := range l.latches {
 		if len(q.n.parked) > 0 {
-			d.mark(q)
+			d.mark(&q.n)
 		}
 	}
 	d.run()
@@ -266,7 +270,7 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 		if cost > p.m.limit() {
 			return now, nil, &CapacityError{Cost: cost, Capacity: l.limit()}
 		}
-		if blocked == nil && (l.head != nil || len(p.m.node().parked) > 0 || p.m.due(now, p.m.arrive(now), cost) > now) {
+		if blocked == nil && (l.head != nil || len(p.n.parked) > 0 || p.m.due(now, p.m.arrive(now), cost) > now) {
 			blocked = p
 		}
 	}
@@ -279,9 +283,9 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 		return now, blocked, nil
 	}
 	for i := range members {
-		m := members[i].m
-		marks[i] = m.take(now, m.arrive(now), cost)
-		m.node().granted.Add(1)
+		p := &members[i]
+		marks[i] = p.m.take(now, p.m.arrive(now), cost)
+		p.n.granted.Add(1)
 	}
 	for _, q := range l.latches {
 		q.pass(d, now, now, cost)
@@ -317,7 +321,7 @@ func (l *lane) blocker(p *place, now int64) *place {
 		if q == p {
 			continue
 		}
-		n := q.m.node()
+		n := q.n
 		if len(n.parked) > 0 && n.parked[0].lane.head.seq < w.seq {
 			return q
 		}
@@ -348,12 +352,12 @@ func (l *lane) grant(d *domain, now int64) {
 	var mark uint64
 	members := l.members()
 	for i := range members {
-		m := members[i].m
-		mark = m.take(now, w.since, w.cost)
+		p := &members[i]
+		mark = p.m.take(now, w.since, w.cost)
 		if w.marks != nil {
 			(*w.marks)[i] = mark
 		}
-		m.node().granted.Add(1)
+		p.n.granted.Add(1)
 	}
 	for _, q := range l.latches {
 		q.pass(d, now, w.since, w.cost)
@@ -412,9 +416,9 @@ func (l *lane) review(d *domain, now int64) {
 func (l *lane) undo(marks []uint64, cost int, granted int64) {
 	members := l.members()
 	for i := range members {
-		m := members[i].m
-		m.node().granted.Add(^uint64(0))
-		m.undo(marks[i], cost, granted)
+		p := &members[i]
+		p.n.granted.Add(^uint64(0))
+		p.m.undo(marks[i], cost, granted)
 	}
 	for _, q := range l.latches {
 		q.undo(0, cost, granted)
@@ -433,7 +437,7 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 		l.head = w
 		for i := range l.places {
 			p := &l.places[i]
-			n := p.m.node()
+			n := p.n
 			p.list = len(n.lanes)
 			n.lanes = append(n.lanes, p)
 		}
@@ -517,7 +521,7 @@ func (l *lane) drop(d *domain, w *waiter, now int64) {
 				default:
 					at = min(now, max(at, p.m.due(now, w.since, w.cost)))
 				}
-				p.m.node().passed(at)
+				p.n.passed(at)
 			}
 		}
 	}
@@ -542,37 +546,37 @@ func (l *lane) drop(d *domain, w *waiter, now int64) {
 	for i := range l.places {
 		p := &l.places[i]
 		if l.head == nil {
-			lanes := p.m.node().lanes
+			lanes := p.n.lanes
 			last := lanes[len(lanes)-1]
 			lanes[p.list], last.list = last, p.list
 			lanes[len(lanes)-1] = nil
-			p.m.node().lanes = lanes[:len(lanes)-1]
+			p.n.lanes = lanes[:len(lanes)-1]
 		}
 		if p.pos < 0 {
 			continue
 		}
-		parked := &p.m.node().parked
+		parked := &p.n.parked
 		if kept || l.head == nil {
 			parked.remove(p)
 		} else {
-			heap.Fix(parked, p.pos)
+			parked.fix(p)
 			kept = true
 		}
-		d.mark(p.m)
+		d.mark(p.n)
 	}
 }
 
 // park makes the head wait at p.
 func (l *lane) park(d *domain, p *place) {
-	heap.Push(&p.m.node().parked, p)
-	d.mark(p.m)
+	heap.Push(&p.n.parked, p)
+	d.mark(p.n)
 }
 
 // move makes the head, which p keeps back no more at now, wait at q. It does not insist
 // while its composite is held: who is held is in nobody's way.
 func (l *lane) move(d *domain, p, q *place, now int64) {
-	p.m.node().passed(l.head.since)
-	p.m.node().parked.remove(p)
+	p.n.passed(l.head.since)
+	p.n.parked.remove(p)
 	l.park(d, q)
 	if l.shut(now) {
 		l.bounces = 0
@@ -602,11 +606,11 @@ func (l *lane) relent(d *domain, p *place, now int64) {
 	l.bounces, l.insists = 0, false
 	for i := range l.places {
 		if q := &l.places[i]; q != p {
-			if n := q.m.node(); q.pos == 0 {
+			if n := q.n; q.pos == 0 {
 				n.passed(now)
 			}
-			q.m.node().parked.remove(q)
-			d.mark(q.m)
+			q.n.parked.remove(q)
+			d.mark(q.n)
 		}
 	}
 }

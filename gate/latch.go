@@ -111,7 +111,7 @@ func (l *latch) pass(d *domain, now, since int64, cost int) {
 		l.after[i].own.Take(now, since, cost)
 	}
 	l.after = slices.DeleteFunc(l.after, func(t trail) bool { return t.own.Behind(now, t.of) })
-	d.mark(l)
+	d.mark(&l.n)
 }
 
 // keeps reports whether the latch, or somebody who waits for it, keeps a newcomer back.

@@ -67,10 +67,10 @@ func (c *Cell) Take(word, now int64, cost int) Verdict {
 // Close moves the state from the cell into s, which made it, and returns the number of
 // entries that were let go since it was opened. Closing a closed cell does nothing.
 func (c *Cell) Close(s *Schedule) (taken uint64) {
-	word := c.word.Swap(closed)
-	if word == closed {
+	if c.word.Load() == closed {
 		return 0
 	}
+	word := c.word.Swap(closed)
 	if s.step != 0 {
 		s.tat = product(uint64(c.base), s.per).plus(wide{0, uint64(word >> bits.Len64(uint64(c.mask)))})
 	}
