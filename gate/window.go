@@ -34,7 +34,8 @@ type WindowOptions struct {
 // spacing see [Rate]. It remembers the entries of the last span, at most n apart from those
 // settled to nothing, in 24 bytes each.
 //
-// Entering when there is room takes no lock and allocates nothing. Make one with [NewWindow]; the zero value does not work.
+// Entering when there is room takes no lock and allocates nothing. Make one with
+// [NewWindow]; the zero value does not work.
 type Window struct {
 	clk  *timing.Clock
 	log  atomic.Pointer[windowLog] // replaced under the domain's lock

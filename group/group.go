@@ -78,12 +78,13 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 // that, whatever becomes of the context. Then f runs.
 //
 // With a gate, f's goroutine enters it with a cost of 1, runs f, and leaves it with f's
-// error, or with one of its own if f panics or ends its goroutine. Go does not wait for the gate. It does
-// wait for the limit, but not beyond the end of the group's context. If the context ends
-// before f could run, f never runs, the gate is as if nobody had come, and the group
-// fails with the context's cause, unless it has failed before. An error of entering fails
-// the group like one of f: a *[gate.CapacityError], or a *[gate.DeadlineError], which comes
-// as soon as it is known that the last job can't start before the context's deadline.
+// error, or with one of its own if f panics or ends its goroutine. Go does not wait for
+// the gate. It does wait for the limit, but not beyond the end of the group's context.
+// If the context ends before f could run, f never runs, the gate is as if nobody had
+// come, and the group fails with the context's cause, unless it has failed before. An
+// error of entering fails the group like one of f: a *[gate.CapacityError], or a
+// *[gate.DeadlineError], which comes as soon as it is known that the last job can't
+// start before the context's deadline.
 //
 // If f panics, the program crashes, and Wait does not return before that, unless
 // [Group.SetRecover] says otherwise. If f calls [runtime.Goexit], that counts as a return
@@ -167,8 +168,9 @@ func (g *Group) Wait() error {
 }
 
 // SetLimit limits the group to n goroutines, those that wait at a gate among them. Stages
-// don't count: a pipeline whose sink is kept from starting would never move. A negative n means no limit, which is where a group begins. With a limit of 0 nothing can
-// start: TryGo returns false, and Go waits, without a gate for ever.
+// don't count: a pipeline whose sink is kept from starting would never move. A negative n
+// means no limit, which is where a group begins. With a limit of 0 nothing can start: TryGo
+// returns false, and Go waits, without a gate for ever.
 //
 // SetLimit panics if n is not negative and goroutines of the group are active. A negative
 // n is for those that come later.

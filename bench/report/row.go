@@ -99,8 +99,8 @@ func (rs rows) median() row {
 	return m
 }
 
-// dearer returns how many times the processor time of another row this one's is: the median of the rounds,
-// in each of which the two were measured at nearly the same time.
+// dearer returns how many times the processor time of another row this one's is: the median
+// of the rounds, in each of which the two were measured at nearly the same time.
 func (r row) dearer(other row) float64 {
 	var ratios []float64
 	for i := range min(len(r.cpus), len(other.cpus)) {

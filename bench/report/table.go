@@ -24,7 +24,8 @@ func (t *table) add(cells ...string) { t.cells = append(t.cells, cells) }
 // left reports whether a column is set to the left.
 func (t *table) left(column int) bool { return t.texts || column == 0 }
 
-// text writes the table for a terminal. A note, after which nothing follows, may be wider than its column.
+// text writes the table for a terminal. A note, after which nothing follows, may be wider
+// than its column.
 func (t *table) text(w io.Writer) error {
 	width := make([]int, len(t.head))
 	for _, line := range append([][]string{t.head}, t.cells...) {

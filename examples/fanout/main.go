@@ -82,21 +82,21 @@
 //
 //	{"url":"…","status":200,"start":"2026-01-02T15:04:05.123456Z","waited":0.25,"latency":0.0817,"bytes":12}
 //
-// waited is how long the call waited for the gate, latency how long it then took until its
-// body was read, both in seconds. A call that got no whole answer has an "error", and a status of 0 if it
-// got none at all. A call that was made more than once has a number of "attempts", start and all the rest
-// are those of the last one, and waited is all the time in which none was under way. They go to -out, by default to standard output unless that is a terminal. A summary
-// goes to standard error, and while the calls run so does a progress bar, if standard error is a
-// terminal.
+// waited is how long the call waited for the gate, latency how long it then took until its body was
+// read, both in seconds. A call that got no whole answer has an "error", and a status of 0 if it got
+// none at all. A call that was made more than once has a number of "attempts", start and all the rest
+// are those of the last one, and waited is all the time in which none was under way. They go to -out,
+// by default to standard output unless that is a terminal. A summary goes to standard error, and while
+// the calls run so does a progress bar, if standard error is a terminal.
 //
 // # Ending early
 //
 // An interrupt (Ctrl-C, SIGTERM) starts no more calls, nor attempts, and lets those in flight end. A second one
 // cuts them. The summary is printed either way.
 //
-// The exit status is 0 if all went well, 1 if a call failed in the end (no answer, or a status of 400 and
-// above) or the results or the picture could not be written, 2 if a flag, a file or a URL is wrong, and 130 after an interrupt. (go run
-// reports any of them but 0 as 1, and prints the real one.)
+// The exit status is 0 if all went well, 1 if a call failed in the end (no answer, or a status of 400
+// and above) or the results or the picture could not be written, 2 if a flag, a file or a URL is wrong,
+// and 130 after an interrupt. (go run reports any of them but 0 as 1, and prints the real one.)
 package main
 
 import (

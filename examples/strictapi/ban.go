@@ -11,7 +11,8 @@ import (
 // before Retry-After has passed bans its client until the end.
 //
 // A call that arrives too early is a strike, whether the limit would let it through or not. Of several
-// instants that 429s named, the latest counts. While strikes are left such a call is judged like any other. Strikes do not fade, but a ban that ends takes them with it.
+// instants that 429s named, the latest counts. While strikes are left such a call is judged like any
+// other. Strikes do not fade, but a ban that ends takes them with it.
 //
 // A 429 for concurrency has no Retry-After, as nobody knows when a slot comes free, and so it is never
 // followed by a strike.

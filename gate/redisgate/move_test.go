@@ -46,8 +46,8 @@ func recent(all []int64) int {
 	return len(all) - i
 }
 
-// When the server is killed and a sentinel makes its replica the master, processes go on there, and are not
-// over the limit of either kind.
+// When the server is killed and a sentinel makes its replica the master, processes go on
+// there, and are not over the limit of either kind.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	for _, j := range []job{{N: 100}, {N: 100, Units: 9, TTL: time.Second, Work: 20 * ms}} {
@@ -74,8 +74,8 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// A gate whose keys are moved to another node of the cluster while it is in use goes on there, and is not over
-// its limit.
+// A gate whose keys are moved to another node of the cluster while it is in use goes on
+// there, and is not over its limit.
 func TestReshard(t *testing.T) {
 	t.Parallel()
 	nodes, addrs := newCluster(t, 3)
@@ -131,8 +131,8 @@ func TestReshard(t *testing.T) {
 	}
 }
 
-// The units of a process that is stopped for longer than their TTL are given to others; when it goes on, its
-// work is told at once that it has lost them.
+// The units of a process that is stopped for longer than their TTL are given to others;
+// when it goes on, its work is told at once that it has lost them.
 func TestHolderStopped(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)

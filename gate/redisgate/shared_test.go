@@ -11,9 +11,10 @@ import (
 // strictly is what a strict limit with the defaults gives in a second: (n-1)/(span+guard).
 func strictly(n int) float64 { return float64(n-1) / 1.02 }
 
-// Three processes of twenty callers each, and of so many that the slots within the horizon are not
-// enough for them: never over, what the guard allows, even shares, few round trips. Slots are had a batch
-// of 29 at a time, so that it takes ten seconds until a batch more or less is no more than a tenth of a share.
+// Three processes of twenty callers each, and of so many that the slots within the horizon
+// are not enough for them: never over, what the guard allows, even shares, few round trips.
+// Slots are had a batch of 29 at a time, so that it takes ten seconds until a batch more or
+// less is no more than a tenth of a share.
 func TestShared(t *testing.T) {
 	s := newServer(t).settled(2 * time.Second)
 	for _, c := range []struct {

@@ -108,10 +108,10 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return next
 }
 
-// work is the main function of a worker. It says "r" when it is ready, "g" and the instant for
-// each entry, "l" when it leaves one, "x" before if its lease was lost, "h" when it has held, and in the end
-// "t" with its round trips, the slots that it has used too late, and for how many nanoseconds it was kept from
-// running.
+// work is the main function of a worker. It says "r" when it is ready, "g" and the instant
+// for each entry, "l" when it leaves one, "x" before if its lease was lost, "h" when it has
+// held, and in the end "t" with its round trips, the slots that it has used too late, and
+// for how many nanoseconds it was kept from running.
 func work(j job) {
 	if j.Skewed {
 		redisgate.Skew()

@@ -92,7 +92,8 @@ func TestDeafDoesNot(t *testing.T) {
 	}
 }
 
-// A window of 60 calls a second at 100 a second: how many were sent until one was refused is the limit. After that, nothing changes for long.
+// A window of 60 calls a second at 100 a second: how many were sent until one was refused
+// is the limit. After that, nothing changes for long.
 func TestCountOfAWindow(t *testing.T) {
 	c := defaults
 	c.Fastest, c.GiveUp = 10*ms, 0
