@@ -13,6 +13,6 @@
 //   - [github.com/escapement-go/escapement/retry] answers "again?": a retry combinator whose
 //     every attempt passes the gate, and an HTTP transport.
 //
-// Every type takes a clock of github.com/benbjohnson/clock, so that tests of what is built
-// on it run in milliseconds and are exact to the nanosecond.
+// Whatever goes by time takes a clock of github.com/benbjohnson/clock, so that tests of what is
+// built on it run in milliseconds and are exact to the nanosecond.
 package escapement

@@ -27,7 +27,8 @@ type AdaptiveOptions struct {
 	// Backoff is what the interval is multiplied by when the far side throttles. 0 means 2.
 	Backoff float64
 
-	// Recover is what the interval is multiplied by on a success. 0 means 0.9.
+	// Recover is what the interval is multiplied by on a success, where the way back is known to
+	// be free; elsewhere it shrinks by less. 0 means 0.9.
 	Recover float64
 
 	// GiveUp is the number of throttled generations in a row after which everyone gets

@@ -30,4 +30,22 @@
 //
 // A done context wins over a free place. A wait that is known to outlast the deadline
 // fails at once and says how long it would have been.
+//
+// # Testing
+//
+// Run the test in a testing/synctest bubble. On the real clock, time passes there by itself, and
+// nothing is late. With a mock, wait before each Add until everybody is blocked:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		mock := clock.NewMock() // of github.com/benbjohnson/clock
+//		g := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Clock: mock})
+//		go work(g)
+//		for range 100 {
+//			synctest.Wait()
+//			mock.Add(10 * time.Millisecond)
+//		}
+//	})
+//
+// A [Concurrency] has no clock and goes with any. The gates of an [All], and a policy of package
+// retry that has one of them, should share theirs.
 package gate

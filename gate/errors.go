@@ -25,6 +25,7 @@ type CapacityError struct {
 	Capacity int // the most that the gate admits at once
 }
 
+// Error names the cost and the capacity.
 func (e *CapacityError) Error() string {
 	return fmt.Sprintf("gate: cost must be at most the capacity of %d, got %d", e.Capacity, e.Cost)
 }
@@ -35,6 +36,7 @@ type DeadlineError struct {
 	Wait time.Duration // how long the entry would have to wait, from when it was refused
 }
 
+// Error names the wait.
 func (e *DeadlineError) Error() string {
 	return fmt.Sprintf("gate: the wait of %v would outlast the context's deadline", e.Wait)
 }
@@ -49,6 +51,7 @@ type ThrottledError struct {
 	Err   error         // what it said, or nil
 }
 
+// Error says for how long, if that is known, and then what Err says.
 func (e *ThrottledError) Error() string {
 	msg := "throttled"
 	if e.After > 0 {

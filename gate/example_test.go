@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
@@ -236,12 +237,18 @@ func ExampleWindow_Stats() {
 
 func ExampleNewConcurrency() {
 	g := gate.NewConcurrency(40)
-	for range 3 {
-		go gate.Do(context.Background(), g, 1, func(context.Context) error {
-			// at most 40 of these at once
-			return nil
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			gate.Do(context.Background(), g, 1, func(context.Context) error {
+				// at most 40 of these at once
+				return nil
+			})
 		})
 	}
+	wg.Wait()
+	fmt.Println(g.Stats().Granted)
+	// Output: 100
 }
 
 func ExampleConcurrency_Enter() {

@@ -30,6 +30,7 @@ type KeyedOptions struct {
 // remembered and none can be forgotten.
 type KeysError struct{ MaxKeys int }
 
+// Error names the number of keys.
 func (e *KeysError) Error() string {
 	return fmt.Sprintf("gate: Keyed: there is no room for another key, all of %d are in use", e.MaxKeys)
 }

@@ -185,7 +185,8 @@ func (g *Group) SetLimit(n int) {
 
 // SetGate makes all jobs pass the gate from now on. A nil gate means none, which is where
 // a group begins. Several groups can share a gate. A stage has a gate of its own, see
-// [Stage].
+// [Stage]. Where jobs try again it is their attempts that must enter: give the gate to their
+// retry.Policy, and none to the group.
 //
 // A zero Group gets a context of its own with its first gate, so that a failure reaches
 // those who wait there.

@@ -32,16 +32,17 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// Precision says how much processor time a wake-up at the exact instant is worth. It
-// never changes the rate that is held, only how evenly the tokens are spaced.
+// Precision says how much processor time a wake-up at the exact instant is worth. Up to
+// 50,000 tokens a second it does not change the rate that is held, only how evenly they are
+// spaced; above, Precise falls behind.
 //
 // It makes a difference on Linux, where an idle Go program sleeps for whole milliseconds:
 // a plain timer lets a token go up to 1 ms late, and those that have become due meanwhile
-// with it. Exact wake-ups bring that down to some 20 µs, and a tenth of a millisecond once in
-// a hundred times, as long as a processor is free. They cost a timer descriptor for
+// with it. Exact wake-ups bring that down to some 20 µs, and 0.1 to 0.2 ms once in a hundred
+// times, as long as a processor is free. They cost a timer descriptor for
 // the whole process, and at 1,000 tokens a second some fifth more processor time than plain
-// timers; at 5,000 a second it is five times as much. Without a descriptor, on other
-// systems, and on a clock other than the real one all three values are the same, with one exception:
+// timers; at 5,000 a second it is four times as much. Without a descriptor, on other systems,
+// and on a clock other than the real one all three values are the same, with one exception:
 //
 // On the real clock of every system, where a token comes more often than every 100 µs, Auto and
 // Coalesced let those go at once that come within the next 100 µs, or a tenth of the Slack if that is
@@ -55,6 +56,7 @@ const (
 	Coalesced                  // none: plain timers, the least processor time
 )
 
+// String returns the name of the constant.
 func (p Precision) String() string {
 	switch p {
 	case Auto:
@@ -67,8 +69,8 @@ func (p Precision) String() string {
 	return fmt.Sprintf("Precision(%d)", int(p))
 }
 
-// Check panics, in the name of the function that was called, where a rate or its
-// options break a rule. It is for constructors that take them.
+// Check panics, in the name of the function that was called, such as "gate: NewRate", where a
+// rate or its options break a rule. It is for constructors that take them.
 func (o *Options) Check(name string, r Rate) {
 	if !r.Valid() {
 		panic(name + ": the rate must be valid, got the zero Rate")

@@ -125,6 +125,7 @@ type ParseError struct {
 	Rule string // what it breaks
 }
 
+// Error names the text and the rule.
 func (e *ParseError) Error() string {
 	return fmt.Sprintf("pace: ParseRate: %s, got %q", e.Rule, e.Text)
 }

@@ -19,7 +19,7 @@
 // hint if it is longer. A throttle is not counted:
 //
 //   - With a gate it costs no delay either. It is reported to the gate, and the call goes to
-//     the end of the gate's queue. An [gate.Adaptive] slows everybody down, and gives up when
+//     the end of the gate's queue. A [gate.Adaptive] slows everybody down, and gives up when
 //     that is of no use. If a hint came with the throttle, and the gate does not hold
 //     everyone for that long, because it is one that does not listen, the call itself stays
 //     away until then. A gate that neither listens nor keeps a pace of its own, such as a
@@ -33,6 +33,7 @@
 // # How it ends
 //
 // With success, or with an *[Error] that carries the last failure and the reason why there
-// was no further attempt. A done context wins over everything. A delay that is known to
+// was no further attempt. A job of a group that returns it makes it the group's error, as it
+// is. A done context wins over everything. A delay that is known to
 // outlast the context's deadline is not begun: the call fails at once.
 package retry

@@ -64,7 +64,7 @@ type Policy struct {
 	OnRetry func(Event)
 
 	// Clock is where the time comes from, also that by which the context's deadline is
-	// judged. Nil means the real clock.
+	// judged. Nil means the real clock. It should be the clock of the Gate; nobody checks that.
 	Clock clock.Clock
 }
 

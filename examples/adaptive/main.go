@@ -45,6 +45,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -62,6 +63,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if fs.NArg() > 0 {
 		fmt.Fprintf(stderr, "adaptive: unexpected argument %q\n", fs.Arg(0))
+		return 2
+	}
+	if *picture != "" && !strings.HasSuffix(*picture, ".svg") {
+		fmt.Fprintf(stderr, "adaptive: -plot: the file must end in .svg, got %q\n", *picture)
 		return 2
 	}
 	draw := func() error { return nil }

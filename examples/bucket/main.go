@@ -9,11 +9,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"image/color"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -88,10 +90,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	file := flags.String("plot", "", "draw it to this `FILE` (.svg, .png or .pdf)")
 	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
 		return 2
 	}
 	if flags.NArg() > 0 {
 		fmt.Fprintf(stderr, "bucket: there must be no arguments, got %q\n", flags.Args())
+		return 2
+	}
+	if end := filepath.Ext(*file); *file != "" && end != ".svg" && end != ".png" && end != ".pdf" {
+		fmt.Fprintf(stderr, "bucket: -plot: the file must end in .svg, .png or .pdf, got %q\n", *file)
 		return 2
 	}
 	all, through := simulate()

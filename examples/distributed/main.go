@@ -8,7 +8,10 @@
 //
 // In a terminal, keys make things go wrong: 1 to 9 kill that worker, or start it again; s kills the
 // server without a chance to save anything, or starts it again, empty; p stops it where it stands, or
-// lets it go on; q ends the program. In a pipe it prints the last table only.
+// lets it go on; q ends the program. In a pipe it prints the last table only. The flags, of which -h
+// tells, choose another Redis, the number of workers, and when to end.
+//
+// The exit status is 0 at the end, however it came, 1 if something failed, and 2 if a flag is wrong.
 package main
 
 import (
@@ -44,9 +47,17 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "distributed: %v\n", err)
+		if _, ok := errors.AsType[misuse](err); ok {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }
+
+// misuse is the error of a wrong command line.
+type misuse string
+
+func (m misuse) Error() string { return string(m) }
 
 // command runs the program.
 func command(ctx context.Context, args []string, in *os.File, out *os.File) error {
@@ -54,17 +65,22 @@ func command(ctx context.Context, args []string, in *os.File, out *os.File) erro
 	url := flags.String("redis", "", "a Redis to use, as redis://host:port; without one a private server is started")
 	workers := flags.Int("workers", 3, "how many, 1 to 9")
 	span := flags.Duration("for", 0, "when to end; 0: when q is pressed, or after 10s in a pipe")
-	if err := flags.Parse(args); err != nil {
+	flags.SetOutput(io.Discard)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(out)
+		flags.Usage()
 		return err
+	} else if err != nil {
+		return misuse(err.Error())
 	}
 	logging.Disable() // what go-redis says of a server that was killed would spoil the table
 	switch {
 	case flags.NArg() > 0:
-		return fmt.Errorf("there are flags only, got %q", flags.Arg(0))
+		return misuse(fmt.Sprintf("there are flags only, got %q", flags.Arg(0)))
 	case *span < 0:
-		return fmt.Errorf("-for must not be negative, got %v", *span)
+		return misuse(fmt.Sprintf("-for must not be negative, got %v", *span))
 	case *workers < 1 || *workers > 9:
-		return fmt.Errorf("-workers must be from 1 to 9, got %d", *workers)
+		return misuse(fmt.Sprintf("-workers must be from 1 to 9, got %d", *workers))
 	}
 	live := term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 	if *span == 0 && !live {

@@ -77,7 +77,7 @@ func TestNoServer(t *testing.T) {
 	if out, err := program("-redis", "redis://127.0.0.1:1").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("redis does not answer")) || bytes.Count(out, []byte("\n")) != 1 {
 		t.Errorf("%v:\n%s", err, out)
 	}
-	if out, err := program("-redis", "nonsense").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("redis: invalid URL scheme")) {
+	if out, err := program("-redis", "nonsense").CombinedOutput(); err == nil || !bytes.Contains(out, []byte(`-redis must be a URL such as redis://localhost:6379, got "nonsense"`)) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

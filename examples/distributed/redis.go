@@ -27,7 +27,7 @@ func newServer(url string) (*server, error) {
 	if url != "" {
 		o, err := redis.ParseURL(url)
 		if err != nil {
-			return nil, err
+			return nil, misuse(fmt.Sprintf("-redis must be a URL such as redis://localhost:6379, got %q: %v", url, err))
 		}
 		return &server{url: url}, answers(o, 1)
 	}

@@ -65,7 +65,7 @@ func TestMisuse(t *testing.T) {
 		{"bad port", "http://example.org:x/", []string{"-"}, `standard input:1: a URL must be well formed (invalid port ":x" after host), got "http://example.org:x/"`},
 		{"long line", "http://example.org/" + strings.Repeat("x", urllist.LongestLine), []string{"-"}, `standard input:1: a line must be shorter than 1 MiB`},
 		{"nothing to read", "# nothing", []string{"-"}, `standard input: there must be at least one URL, got none`},
-		{"nothing to print", "", []string{"-print"}, `stat ` + db + `: no such file or directory`},
+		{"nothing to print", "", []string{"-print"}, `-print: there must be a database at "` + db + `": stat ` + db + `: no such file or directory`},
 		{"no place for a database", url, []string{"-db", filepath.Join(absent, "x"), "-"}, filepath.Join(absent, "x") + `: unable to open database file (14)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (p *program) work(ctx context.Context, o *options, list []string, s *store)
 // print prints what is in the database. One that is not there is not made.
 func (p *program) print(o *options) int {
 	if _, err := os.Stat(o.db); err != nil {
-		return p.complain(misuse, err)
+		return p.complain(misuse, fmt.Errorf("-print: there must be a database at %q: %w", o.db, err))
 	}
 	s, err := openStore(o.db)
 	if err != nil {

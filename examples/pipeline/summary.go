@@ -24,16 +24,16 @@ func summarize(w io.Writer, l *pipeline, api *strictapi.Server) {
 		fmt.Fprintf(tw, "%s:\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	s := l.store
-	line("list", "%d URLs", len(l.list))
+	line("list", "%s", count(len(l.list), "URL"))
 	line("rows from before", "%d", s.before())
-	line("rows written", "%d, in %d transactions", s.written.Load(), s.transactions.Load())
+	line("rows written", "%d, in %s", s.written.Load(), count(int(s.transactions.Load()), "transaction"))
 	line("of these with an error", "%d", s.failed.Load())
 	line("rows missing", "%d", l.missing())
 	line("calls", "%d", l.calls.calls.Load())
 	line("of these retries", "%d", l.calls.retries.Load())
 	if api != nil {
 		r := api.Report()
-		line("the server's log", "%d calls: %s", r.Calls, statuses(r.ByStatus))
+		line("the server's log", "%s%s", count(r.Calls, "call"), statuses(r.ByStatus))
 		line("refused by the server", "%d", r.Refusals)
 		line("worst second", "%d arrivals", r.Worst(time.Second))
 		line("most in flight", "%d", r.PeakInFlight)
@@ -41,7 +41,15 @@ func summarize(w io.Writer, l *pipeline, api *strictapi.Server) {
 	tw.Flush()
 }
 
-// statuses lists the statuses in ascending order, with their counts.
+// count returns how many of the things there are.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// statuses lists the statuses in ascending order, with their counts, after a colon, if there are any.
 func statuses(by map[int]int) string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(by)) {
@@ -54,5 +62,8 @@ func statuses(by map[int]int) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s: %d", name, by[status]))
 	}
-	return strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }

@@ -16,6 +16,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -107,6 +108,12 @@ func get(ctx context.Context, client *http.Client, url string) error {
 }
 
 func main() {
+	flags := flag.NewFlagSet("routes", flag.ExitOnError)
+	flags.Parse(os.Args[1:])
+	if flags.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "routes: there must be no arguments, got %q\n", flags.Arg(0))
+		os.Exit(2)
+	}
 	if err := run(context.Background(), os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "routes: %v\n", err)
 		os.Exit(1)

@@ -1,9 +1,11 @@
 // Package redisgate is a gate of many machines: processes that name the same key in the same
 // Redis share one limit, and every one of them sees a [gate.Gate] like any other.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-//	api := redisgate.New(client, "api", redisgate.Limits{redisgate.Strict(100, time.Second, nil)}, nil)
-//	err := gate.Do(ctx, api, 1, call)
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+//	api := redisgate.New(client, "api", redisgate.Limits{
+//		redisgate.Strict(100, time.Second, nil), // never more than 100 in any second
+//	}, nil)
+//	err := api.Do(ctx, 1, call)
 //
 // # Slots, not polls
 //

@@ -13,12 +13,14 @@ var ErrClosed = errors.New("redisgate: the gate is closed")
 var ErrLeaseLost = errors.New("redisgate: the lease was lost")
 
 // AwayError is returned to an entry whose context has ended while Redis could not be reached, or
-// was too slow to be of use. It matches both of its errors.
+// was too slow to be of use. It matches both of its errors. While a client tries again by itself,
+// Err knows only that there was no answer.
 type AwayError struct {
 	Cause error // why the wait ended: the cause of the context
 	Err   error // what kept Redis away
 }
 
+// Error says both.
 func (e *AwayError) Error() string {
 	return fmt.Sprintf("redisgate: Redis is away (%v): %v", e.Err, e.Cause)
 }

@@ -162,8 +162,8 @@ func Concurrency(n int, o *ConcurrencyOptions) Limit {
 	return Limit{kind: concurrency, n: int64(n), ttl: ttl, capacity: n}
 }
 
-// AdaptiveOptions are the settings of [Adaptive], as those of [gate.AdaptiveOptions]. Nil, as
-// well as the zero value, means the defaults.
+// AdaptiveOptions are the settings of [Adaptive], like [gate.AdaptiveOptions]. Nil, as well as
+// the zero value, means the defaults.
 type AdaptiveOptions struct {
 	Burst   int           // tokens that idle time may save up; 0 means 1
 	Slack   time.Duration // how much later than its slot an entry may go; 0 means 50ms
@@ -174,8 +174,8 @@ type AdaptiveOptions struct {
 }
 
 // Adaptive is a [Rate] that listens, with the ears of every process: when the far side
-// throttles one caller of one of them, all slow down, once per generation. It follows the rule of
-// [gate.Adaptive] as it was found: a throttle of the current generation multiplies the interval
+// throttles one caller of one of them, all slow down, once per generation. It follows the plain rule,
+// without what [gate.Adaptive] learns besides: a throttle of the current generation multiplies the interval
 // by Backoff, a success of an entry that was granted after the last change by Recover, and the
 // throttle's After holds everyone. What was learned, and that it has given up, is forgotten after a
 // minute in which nobody entered. A Leave that brings a throttle waits as [Gate.Hold] does. It

@@ -21,6 +21,7 @@ type StatusError struct {
 	Status     string // "503 Service Unavailable"
 }
 
+// Error names the status.
 func (e *StatusError) Error() string { return "the response was " + e.Status }
 
 func newStatusError(resp *http.Response) *StatusError {
