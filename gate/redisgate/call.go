@@ -95,7 +95,11 @@ func (g *Gate) build(now int64) *request {
 		case window:
 			r.args = append(r.args, "w", l.span, l.n, l.cell, d.x, 0, 0, 0, 0, 0)
 		case adaptive:
-			r.args = append(r.args, "a", l.span, l.slowest, l.burst, x, d.y, l.backoff, l.recover, l.giveUp, 0)
+			y := d.y
+			if now >= k.alive {
+				y = 0 // Redis has forgotten it, because nobody entered for so long
+			}
+			r.args = append(r.args, "a", l.span, l.slowest, l.burst, x, y, l.backoff, l.recover, l.giveUp, 0)
 		case concurrency:
 			way, starved := 0, 0
 			if apart {
@@ -113,12 +117,12 @@ func (g *Gate) build(now int64) *request {
 		}
 		b := o.b
 		if o.what == 't' && o.epoch != k.epoch {
-			o.a = never >> 12 // whatever the mark: what it stood for is forgotten, but not what was said
+			o.a = -1 // what the mark stood for is forgotten, but not what was said
 		}
 		if o.what == 's' && o.epoch != k.epoch {
 			o.a = 0 // likewise
 		}
-		r.args = append(r.args, string(o.what), o.a, b, 0)
+		r.args = append(r.args, string(o.what), o.a, b, o.gen)
 	}
 	for _, t := range r.tries {
 		r.args = append(r.args, "y", t.cost, 0, 0)
@@ -246,7 +250,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 		}
 	}
 	slotAt := func(delay int64, cost int, units bool) slot {
-		s := slot{name: server + delay, cost: cost, mark: uint32(a[11]), epoch: epoch, units: units && g.ttl > 0, lease: r.lease}
+		s := slot{name: server + delay, cost: cost, mark: uint32(a[11]), epoch: epoch, gen: gen, units: units && g.ttl > 0, lease: r.lease}
 		if g.timed {
 			s.from, s.until = at(delay), r.sent+delay*1000+int64(g.late)
 		} else {

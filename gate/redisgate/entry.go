@@ -94,7 +94,7 @@ func (e *entry) Settle(_ uint64, _, actual int) {
 		g.units.use += delta
 	}
 	if g.timed {
-		g.ops = append(g.ops, op{what: 's', a: e.slot.name, b: int64(delta), back: delta < 0, epoch: e.slot.epoch})
+		g.ops = append(g.ops, op{what: 's', a: e.slot.name, b: int64(delta), back: delta < 0, epoch: e.slot.epoch, gen: e.slot.gen})
 	}
 	g.link.ask = 0
 	g.look(instant())

@@ -22,6 +22,7 @@ type op struct {
 	what  byte
 	a, b  int64
 	epoch int64         // that it belongs to; 0: any
+	gen   int64         // that its slot is of
 	back  bool          // it gives something back: said once at most, as nobody knows whether a call that failed was heard
 	done  chan struct{} // closed when it was said
 }

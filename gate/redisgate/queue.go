@@ -34,7 +34,7 @@ type slot struct {
 	name        int64 // instant of the server
 	cost        int
 	mark        uint32 // of an adaptive limit
-	epoch       int64
+	epoch, gen  int64
 	units       bool   // it has its units
 	lease       uint32 // … of which lease
 }
@@ -287,7 +287,7 @@ func (g *Gate) release(s slot) {
 	if !g.timed {
 		return
 	}
-	o := op{what: 'v', a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch}
+	o := op{what: 'v', a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen}
 	if s.from > instant() {
 		o.what, o.b = 'r', int64(s.cost)
 	}
@@ -318,7 +318,7 @@ func (g *Gate) undo(s slot) {
 	}
 	g.units.put(s)
 	if g.timed {
-		g.ops = append(g.ops, op{what: 'v', a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch})
+		g.ops = append(g.ops, op{what: 'v', a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen})
 	}
 }
 

@@ -13,8 +13,9 @@
 -- KEYS  1 state (hash)   2 slots given back (sorted set)
 -- All that a limit depends on is in one key, so that nobody can lose a part of it. Fields of the
 -- state that are of many: 'w1:end', what a window (the first limit) has let in by a cell that
--- ends then; 'm:name', what a member holds and wants of a limit of units; and 's:name', that a member
--- wanted more slots than it got: until when, since when it waits for its turn, for how many tokens.
+-- ends then, and until when anybody counts it; 'm:name', what a member holds and wants of a limit of
+-- units; and 's:name', that a member wanted more slots than it got: until when, since when it waits for
+-- its turn, for how many tokens.
 -- ARGV  1 name of the process      2 horizon: no slot is ever further away
 --       3 how late a slot may be used                      4 how far away one may be, this time
 --       5 epoch that the process knows, or 0               6 generation that it knows
@@ -32,11 +33,11 @@
 --                                        of which the process has idle; it needs so many more for others, and
 --                                        likes to have so many besides, if nobody else needs them;
 --                                        starved: 1: a slot was due and had no unit
---      then what to do, each with 3 numbers:
---         s slot delta 0    settle       v slot delta 0   the same for a slot that was not used
---         o mark 0 0        success      t mark after 0   throttle
+--      then what to do, each with 3 numbers; gen: the generation that the slot is of
+--         s slot delta gen  settle       v slot delta gen the same for a slot that was not used
+--         o mark 0 0        success      t mark after 0   throttle; mark -1: of an epoch that is over
 --         h span 0 0        hold         x 0 0 0          reset
---         r slot cost 0     give back    y cost 0 0       a slot now, or none
+--         r slot cost gen   give back    y cost 0 0       a slot now, or none
 --         d cost count most as many slots; where most is not 0, none further away than that
 -- Reply now epoch generation hold newest life wait due cap units gaveup mark keep again wanted tight
 --       (keep: -1 where all got their slots; else no more is to be asked for while it has slots for
@@ -122,7 +123,7 @@ for i = 1, tonumber(ARGV[13]) do
     adaptive = l
   elseif l.kind == 'w' then
     l.span, l.n, l.cell, l.count = arg(1), arg(2), arg(3), arg(4)
-    l.cells, l.counts, l.first, l.total = {}, {}, 1, 0
+    l.cells, l.counts, l.keeps, l.first, l.total = {}, {}, {}, 1, 0
   else
     l.n, l.ttl, l.used, l.apart = arg(1), arg(2), arg(3), arg(4) == 1
     l.more, l.idle, l.lead, l.likes, l.starved = arg(5), arg(6), arg(7), arg(8), arg(9) == 1
@@ -137,20 +138,27 @@ for i = 1, tonumber(ARGV[13]) do
   at = at + 10
 end
 
--- A window counts by cells: what went in one counts until its end is a span ago.
+-- A window counts by cells: what went in one counts until its end is a span ago. Others may have the
+-- limit with another span, or not at all: a cell is there until it counts for nobody.
 local members, wants = {}, {}
 for i = 1, #flat, 2 do
   local name = flat[i]
   local id, e = string.match(name, '^w(%d+):(%d+)$')
   if id then
     local l = limits[tonumber(id)]
-    e = tonumber(e)
-    if not l or l.kind ~= 'w' or e + l.span <= now then
-      gone[name] = true
-    else
+    local count, keep = string.match(flat[i + 1], '(%d+):(%d+)')
+    e, count, keep = tonumber(e), tonumber(count), tonumber(keep)
+    if l and l.kind == 'w' and e + l.span > now then
       l.cells[#l.cells + 1] = e
-      l.counts[e] = tonumber(flat[i + 1])
-      l.total = l.total + l.counts[e]
+      l.counts[e] = count
+      l.keeps[e] = keep
+      l.total = l.total + count
+      if keep < e + l.span then
+        l.dirty = l.dirty or {}
+        l.dirty[e] = true
+      end
+    elseif keep <= now then
+      gone[name] = true
     end
   elseif string.sub(name, 1, 2) == 'm:' then
     members[string.sub(name, 3)] = flat[i + 1]
@@ -220,9 +228,16 @@ if knows ~= 0 and knows ~= epoch then
   end
 end
 
--- replan makes void all slots that are still to come, but for those that are forgotten.
+-- replan makes void all slots that are still to come, but for those that are forgotten. From when on
+-- each did is known of the last few.
 local function replan()
   local from = max(now, get('quiet'))
+  local cuts, n = num(gen) .. ':' .. num(from), 1
+  for cut in string.gmatch(state.cuts or '', '%d+:%d+') do
+    if n == 16 then break end
+    cuts, n = cuts .. ' ' .. cut, n + 1
+  end
+  set('cuts', cuts)
   for _, l in ipairs(limits) do
     if l.tat and last > from then
       local debt = max(0, l.tat - last - floor(l.burst * l.span / l.n))
@@ -238,6 +253,26 @@ local function replan()
   last = min(last, from)
   gen = gen + 1
   publish.g = true
+end
+
+-- stands reports whether a slot of an earlier generation has not been made void. Whoever holds it may
+-- not have heard, and its tokens may be others' by now.
+local function stands(instant, of)
+  local left = gen - of
+  for before, from in string.gmatch(state.cuts or '', '(%d+):(%d+)') do
+    if tonumber(before) < of then break end
+    if instant > tonumber(from) then return false end
+    left = left - 1
+  end
+  return left <= 0
+end
+
+-- rescale changes the interval of an adaptive limit. What was borrowed beyond the slots that are
+-- handed out was counted in intervals.
+local function rescale(l, span)
+  local from = max(now, last)
+  if l.tat > from then l.tat, l.part = from + ceil((l.tat - from) * (span / l.span)), 0 end
+  l.span = span
 end
 
 local function holdfor(span)
@@ -369,15 +404,16 @@ local function success(mark)
   if not l or mark < l.began then return end
   l.streak = 0
   if mark == l.change and l.span > l.fastest then
-    l.span = max(l.fastest, floor(l.span * l.recover))
+    rescale(l, max(l.fastest, floor(l.span * l.recover)))
     l.change = l.change + 1
   end
 end
 
+-- throttle takes those of an epoch that is over for one generation, as if they were of the first here.
 local function throttle(mark, after)
   local l = adaptive
   if not l then return end
-  if mark >= l.began then
+  if mark >= l.began or mark < 0 and l.began == 0 then
     l.span = min(l.slowest, floor(l.span * l.backoff))
     l.change = l.change + 1
     l.began = l.change
@@ -415,7 +451,7 @@ local function settle(instant, delta, asked)
   end
 end
 
-local want, wish, head = 0, 0, 0
+local want, wish, head, tried = 0, 0, 0, 0 -- tokens: of all, of those who can wait, of the first of them, of the others
 local backs = {}
 while op <= ops do
   local what = ARGV[op]
@@ -425,38 +461,54 @@ while op <= ops do
     if what == 'd' then
       wish = wish + a * b
       if head == 0 then head = a end
+    else
+      tried = tried + a
     end
   elseif what == 's' or what == 'v' then
-    if knows == epoch then settle(a, b, what == 's') elseif b > 0 then settle(0, b) end
+    if knows ~= epoch or a == 0 then
+      if b > 0 then settle(0, b) end
+    elseif b > 0 or stands(a, c) then
+      settle(a, b, what == 's')
+    end
   elseif what == 'o' then
     if knows == epoch then success(a) end
   elseif what == 't' then
-    throttle(knows == epoch and a or adaptive and adaptive.change or 0, b)
+    throttle(knows == epoch and a or -1, b)
   elseif what == 'h' then
     holdfor(a)
   elseif what == 'x' then
     local l = adaptive
     if l then
-      l.span, l.streak, l.gaveup = l.fastest, 0, 0
+      rescale(l, l.fastest)
+      l.streak, l.gaveup = 0, 0
       l.change = l.change + 1
       l.began = l.change
-      gen = gen + 1
-      publish.g = true
+      replan()
     end
-  elseif what == 'r' and knows == epoch and knowsgen == gen and a > now then
-    backs[#backs + 1] = { a, b }
+  elseif what == 'r' and knows == epoch then
+    if a <= now then
+      if stands(a, c) then settle(a, -b) end
+    elseif c == gen then
+      backs[#backs + 1] = { a, b }
+    end
   end
   op = op + 4
 end
 
--- What was given back is handed out first.
+-- What was given back is handed out first. What nobody took in time has cost nobody anything.
 local stale = publish.g or fresh
 local back, backat, changed = {}, 1, #backs > 0
 if not stale then
-  local flat = redis.call('ZRANGEBYSCORE', KEYS[2], num(now), '+inf')
-  for _, member in ipairs(flat) do
-    local instant, cost = string.match(member, '(%d+):(%d+)')
-    back[#back + 1] = { tonumber(instant), tonumber(cost), member }
+  local flat = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '+inf')
+  for i = #flat, 1, -1 do
+    local instant, cost = string.match(flat[i], '(%d+):(%d+)')
+    instant, cost = tonumber(instant), tonumber(cost)
+    if instant < now then
+      settle(instant, -cost)
+      changed = true
+    else
+      table.insert(back, 1, { instant, cost, flat[i] })
+    end
   end
   if #backs > 0 then
     for _, b in ipairs(backs) do back[#back + 1] = b end
@@ -529,7 +581,8 @@ if not claim or claimant ~= me then
 end
 local reach = max(0, ahead - ceil(before * interval))
 if knows == epoch and knowsgen ~= gen then inhand = 0 end
-local slots, wait, due, got, prev = {}, -1, 0, 0, max(now, floorat, hold)
+local slots, wait, due, prev = {}, -1, 0, max(now, floorat, hold)
+local got, attempts = 0, 0 -- tokens; of them those of who can't wait
 local stop = adaptive and adaptive.gaveup == 1
 
 -- slot decides one entry. It returns true where those behind must wait, too.
@@ -546,7 +599,7 @@ local function slot(cost, most, only)
     end
     if idle and units.used + others > 0 then shorten() end
     local with = units.used + got + cost
-    if (cost > units.level or with <= units.level) and s <= now + ahead then stake('u', now + units.ttl, cost, #slots == 0) end
+    if not only and (cost > units.level or with <= units.level) and s <= now + ahead then stake('u', now + units.ttl, cost, #slots == 0) end
     wait = expires and max(1, expires - now) or -1
     if get('grace') > now then wait = max(1, get('grace') - now) end
     return true
@@ -570,7 +623,11 @@ local function slot(cost, most, only)
     end
     if full or s > now + reach then
       wait, due, keep = max(0, s - now - ahead), s - now, max(1, floor(fair / 8))
-      if not full and s > now + ahead and (cost > 1 or block and room < crowd) then stake('t', now + wait + floor(horizon / 2), cost, #slots == 0) end
+      if not full and s > now + ahead and (cost > 1 or block and room < crowd) then
+        -- It comes once a horizon to say that it is still there.
+        stake('t', now + min(wait, horizon) + floor(horizon / 2), cost, #slots == 0)
+        if staked then wait = min(wait, horizon) end
+      end
       if full then
         wait, keep = 0, floor(fair / 8)
       elseif 4 * has < 3 * fair then
@@ -586,7 +643,7 @@ local function slot(cost, most, only)
   end
   if apart and (only or s <= now + units.lead) then occupy(cost) end
   prev, got = s, got + cost
-  if not only then wish = wish - cost end
+  if only then attempts = attempts + cost else wish = wish - cost end
   slots[#slots + 1] = s - now
   return false
 end
@@ -612,6 +669,8 @@ if claimant == me and waited >= 0 and not staked then
 end
 
 -- Whatever has changed is written.
+local serial = get('serial')
+if changed and not stale then set('serial', serial + #back) end
 set('gen', gen)
 set('hold', hold)
 set('last', last)
@@ -634,7 +693,11 @@ for i, l in ipairs(limits) do
     if #l.cells > 0 then ends = max(ends, l.cells[#l.cells] + l.span) end
     for e in pairs(l.dirty or {}) do
       local name = 'w' .. i .. ':' .. num(e)
-      if l.counts[e] > 0 then written[name] = num(l.counts[e]) else gone[name] = true end
+      if l.counts[e] > 0 then
+        written[name] = num(l.counts[e]) .. ':' .. num(max(l.keeps[e] or 0, e + l.span))
+      else
+        gone[name] = true
+      end
       wrote = true
     end
   end
@@ -647,7 +710,7 @@ if units then
     lacking = taken
   end
   local held = units.used + taken
-  local unmet = (apart and lacking or want) - taken
+  local unmet = apart and lacking - taken or want - tried - (taken - attempts)
   if unmet > 0 then
     local at = get('grace') > now and get('grace') or expires
     again = at and max(1, at - now) or -1
@@ -688,13 +751,15 @@ if #fields > 0 or wrote then
   elseif changed then
     for i, b in ipairs(back) do
       if b[2] > 0 and (b.used or not b[3]) then
-        redis.call('ZADD', KEYS[2], num(b[1]), num(b[1]) .. ':' .. num(b[2]) .. ':' .. i .. ':' .. me)
+        redis.call('ZADD', KEYS[2], num(b[1]), num(b[1]) .. ':' .. num(b[2]) .. ':' .. num(serial + i))
       end
       if b[3] and b.used then redis.call('ZREM', KEYS[2], b[3]) end
     end
     redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '(' .. num(now))
   end
-  local ttl = num(floor(max(0, ends - now) / 1000) + 1000 + floor(horizon / 1000))
+  -- Others may have limits that this process does not know of.
+  local ttl = floor(max(0, ends - now) / 1000) + 1000 + floor(horizon / 1000)
+  ttl = num(max(ttl, redis.call('PTTL', KEYS[1])))
   redis.call('PEXPIRE', KEYS[1], ttl)
   if changed then redis.call('PEXPIRE', KEYS[2], ttl) end
 end

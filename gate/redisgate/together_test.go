@@ -386,7 +386,7 @@ func TestAccess(t *testing.T) {
 // acl is what the README says.
 var acl = []any{
 	"on", ">secret", "~{*}:*", "&{*}:gate",
-	"+evalsha", "+eval", "+time", "+info", "+hgetall", "+hset", "+hdel", "+del", "+zadd", "+zrem",
+	"+evalsha", "+eval", "+time", "+info", "+hgetall", "+hset", "+hdel", "+del", "+pttl", "+zadd", "+zrem",
 	"+zrangebyscore", "+zremrangebyscore", "+pexpire", "+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+client",
 }
 
