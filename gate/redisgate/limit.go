@@ -123,7 +123,7 @@ func Window(n int, span time.Duration, o *WindowOptions) Limit {
 	guard := checkGuard("Window", o.Guard, span)
 	return Limit{
 		kind:     window,
-		span:     micros(span + guard),
+		span:     micros(span + guard + time.Microsecond - 1), // not a part of one less
 		n:        int64(n),
 		cell:     max(1, micros(span)/128),
 		late:     guard,
