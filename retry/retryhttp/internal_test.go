@@ -258,6 +258,50 @@ func TestWatchClosesWhatIsAtHand(t *testing.T) {
 	}
 }
 
+// A request that follows an answer is another one, and is watched like the first; also
+// where the answer comes before net/http has told that the request was written, and where
+// the one request is made while the other waits for its connection.
+func TestWatchOfOneRequestAfterAnother(t *testing.T) {
+	for name, first := range map[string]func(*httptrace.ClientTrace){
+		"one after the other": func(trace *httptrace.ClientTrace) {
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.WroteHeaders()
+			trace.GotFirstResponseByte()
+		},
+		"answered early": func(trace *httptrace.ClientTrace) {
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.GotFirstResponseByte()
+			trace.WroteHeaders()
+		},
+		"to dial": func(trace *httptrace.ClientTrace) {
+			trace.GetConn("")
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.WroteHeaders()
+			trace.GotFirstResponseByte()
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.WroteHeaders()
+			trace.GotFirstResponseByte()
+		},
+	} {
+		tr := &try{}
+		tr.ctx, tr.cancel = context.WithCancelCause(t.Context())
+		tr.watch()
+		trace := httptrace.ContextClientTrace(tr.ctx)
+		trace.GetConn("")
+		first(trace)
+		trace.GetConn("")
+		trace.GotConn(httptrace.GotConnInfo{})
+		trace.WroteHeaders()
+		if cause := context.Cause(tr.ctx); cause != nil {
+			t.Errorf("%s: the second request ended with %v", name, cause)
+		}
+		trace.GetConn("")
+		if cause := context.Cause(tr.ctx); cause != errResend {
+			t.Errorf("%s: the second request goes again, the context's cause is %v", name, cause)
+		}
+	}
+}
+
 func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"120", "-1", "9223372037", "Fri, 20 Nov 2026 12:00:10 GMT", "Fri Nov 20 12:00:10 2026",
 		"Friday, 20-Nov-26 12:00:10 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"} {

@@ -265,6 +265,69 @@ func TestTraceOfTheCaller(t *testing.T) {
 	}
 }
 
+// What Base asks for by itself, with the request's context, is no repetition of what has
+// been answered.
+func TestRequestsOfBasesOwn(t *testing.T) {
+	inner := &http.Transport{}
+	defer inner.CloseIdleConnections()
+	ask := func(ctx context.Context, url string) error {
+		req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := inner.RoundTrip(req)
+		if err == nil {
+			slurp(t, resp)
+		}
+		return err
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Challenged") != "" && r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer srv.Close()
+	dialing := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if err := ask(ctx, srv.URL+"/where"); err != nil {
+				return nil, err
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		},
+	}
+	for name, b := range map[string]http.RoundTripper{
+		"token": base(func(req *http.Request) (*http.Response, error) {
+			if err := ask(req.Context(), srv.URL+"/token"); err != nil {
+				return nil, err
+			}
+			return inner.RoundTrip(req)
+		}),
+		"challenge": base(func(req *http.Request) (*http.Response, error) {
+			req = req.Clone(req.Context())
+			req.Header.Set("Challenged", "1")
+			resp, err := inner.RoundTrip(req)
+			if err != nil {
+				return nil, err
+			}
+			slurp(t, resp)
+			req.Header.Set("Authorization", "1")
+			return inner.RoundTrip(req)
+		}),
+		"where to dial": dialing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &entries{Concurrency: gate.NewConcurrency(1)}
+			p := atOnce()
+			p.Gate = g
+			calls(t, &retryhttp.Transport{Base: b, Policy: p}, 3, "GET", srv.URL, "", "")
+			if n := g.n.Load(); n != 3 {
+				t.Errorf("%d entries, want 3", n)
+			}
+		})
+	}
+}
+
 // refuser speaks as much HTTP/2 as is needed to refuse streams: those of which refuse says
 // so, as a stream or by ending the connection. The others are answered 200.
 type refuser struct {
