@@ -329,11 +329,13 @@ func TestRequestsOfBasesOwn(t *testing.T) {
 }
 
 // refuser speaks as much HTTP/2 as is needed to refuse streams: those of which refuse says
-// so, as a stream or by ending the connection. The others are answered 200.
+// so, as a stream or by ending the connection. The others are answered 200, as soon as their
+// head has come.
 type refuser struct {
 	net.Listener
 	arrived atomic.Int64
 	refuse  func(n int64) (refuse, goAway bool)
+	uploads chan string // how those ended that did not with their head: end or reset
 	done    sync.WaitGroup
 }
 
@@ -349,7 +351,7 @@ func newRefuser(t *testing.T, refuse func(n int64) (bool, bool)) (*refuser, *htt
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &refuser{Listener: l, refuse: refuse}
+	r := &refuser{Listener: l, refuse: refuse, uploads: make(chan string, 100)}
 	t.Cleanup(r.done.Wait) // after those below
 	r.done.Go(func() {
 		for {
@@ -370,7 +372,7 @@ func newRefuser(t *testing.T, refuse func(n int64) (bool, bool)) (*refuser, *htt
 
 func (r *refuser) serve(c net.Conn) {
 	defer c.Close()
-	const headers, reset, settings, ping, goAway = 1, 3, 4, 6, 7
+	const data, headers, reset, settings, ping, goAway = 0, 1, 3, 4, 6, 7
 	frame := func(kind, flags byte, stream uint32, payload ...byte) {
 		head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
 		head = binary.BigEndian.AppendUint32(append(head, flags), stream)
@@ -391,6 +393,10 @@ func (r *refuser) serve(c net.Conn) {
 		}
 		stream := binary.BigEndian.Uint32(head[5:])
 		switch kind, ack := head[3], head[4]&1 != 0; {
+		case kind == data && ack: // there the bit means the end
+			r.uploads <- "end"
+		case kind == reset:
+			r.uploads <- "reset"
 		case kind == settings && !ack:
 			frame(settings, 1, 0)
 		case kind == ping && !ack:
