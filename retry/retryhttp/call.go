@@ -163,7 +163,7 @@ func (c *call) failed(err error) error {
 	switch {
 	case c.t.Classify != nil:
 		verdict = c.t.Classify(nil, err)
-	case unsendable(c.req, err):
+	case unsendable(err):
 	case c.classify != nil:
 		verdict = c.classify(err)
 	default:
