@@ -455,6 +455,28 @@ func TestClassifyOfOnesOwn(t *testing.T) {
 	}
 }
 
+// A Classify that panics leaves nothing open, be there a gate or not.
+func TestClassifyPanics(t *testing.T) {
+	for _, a := range []answer{{status: 200}, {err: errReset}} {
+		g := gate.NewConcurrency(1)
+		for _, p := range []*retry.Policy{{}, {Gate: g}, {AttemptTimeout: time.Hour}} {
+			f := &far{answers: []answer{a}}
+			tr := &retryhttp.Transport{Base: f, Policy: p, Classify: func(*http.Response, error) retry.Verdict { panic("rude") }}
+			func() {
+				defer func() {
+					if recover() != "rude" {
+						t.Error("the panic is gone")
+					}
+				}()
+				_, _ = tr.RoundTrip(request(t, "GET", "", true))
+			}()
+			if f.opened != f.closed || g.Stats().InUse != 0 {
+				t.Errorf("%d bodies opened, %d closed, %d in use", f.opened, f.closed, g.Stats().InUse)
+			}
+		}
+	}
+}
+
 // Without a transport there is no clock to tell whether a date is past.
 func TestClassify(t *testing.T) {
 	for fields, want := range map[string]retry.Verdict{
