@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,12 +53,19 @@ type call struct {
 	token time.Time     // that one
 }
 
+// maxBurst is the largest Burst of a Pacer, whose channel has room for it: 400 MB.
+const maxBurst = 1 << 24
+
 // New returns a pacer for the given rate that starts with Burst tokens. It panics on the
-// zero Rate, on a negative burst and on an unknown precision.
+// zero Rate, on a burst that is negative or above 2^24, since each token of it takes memory,
+// and on an unknown precision.
 func New(r Rate, o *Options) *Pacer {
 	o.Check("pace: New", r)
 	if o == nil {
 		o = &Options{}
+	}
+	if o.Burst > maxBurst {
+		panic(fmt.Sprintf("pace: New: Burst must be at most %d, got %d", maxBurst, o.Burst))
 	}
 	p := &Pacer{
 		c:     make(chan time.Time, max(o.Burst, 1)-1),
