@@ -17,7 +17,9 @@ import (
 // The channel holds at most Burst tokens; while it is full no more come up, and nothing
 // runs. After any idle time exactly Burst tokens are there, and the next one comes an
 // interval after the first of them was taken. So in any window of length w at most
-// Burst + rate·(w + Slack) tokens are received, by any number of receivers.
+// Burst + rate·(w + Slack) tokens go, to any number of receivers. That counts the instants at
+// which the pacer saw that a token was due or had been taken: where the system stops it between
+// that and the receiving, the next token can be received sooner after it.
 //
 // The pacer makes up for its own lateness, but can't know how long a receiver waited for a
 // processor. With a Burst of 1, one that is away for longer than an interval has let tokens
