@@ -176,6 +176,65 @@ func TestFounding8_NobodyEntersAtTheOldPace(t *testing.T) {
 	}
 }
 
+// Who waits for a slot gets it from a throttled entry when the pace has changed, whatever the
+// order of the gates.
+func TestThrottleComesBeforeTheSlot(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		for name, all := range map[string]func(gates ...gate.Gate) gate.Gate{
+			"as named":  func(gates ...gate.Gate) gate.Gate { return gate.All(gates...) },
+			"backwards": func(gates ...gate.Gate) gate.Gate { slices.Reverse(gates); return gate.All(gates...) },
+			"nested":    func(gates ...gate.Gate) gate.Gate { return gate.All(gate.All(gates[0], gates[2]), gates[1]) },
+		} {
+			c := gate.NewConcurrency(1)
+			a := gate.NewAdaptive(pace.PerSecond(100), &gate.AdaptiveOptions{Clock: b.Clock()})
+			outside := &witness{}
+			g := all(c, a, outside)
+			begun := b.Now()
+			p, ok := g.TryEnter(1)
+			if !ok {
+				b.Fatal("refused")
+			}
+			at := make(chan time.Duration, 1)
+			go func() {
+				p, err := g.Enter(context.Background(), 1)
+				at <- b.Now() - begun
+				if err != nil {
+					b.Error(err)
+				}
+				p.Leave(nil)
+			}()
+			b.Advance(time.Second)
+			outside.left = func() {
+				if a.Interval() != 20*ms || c.Stats().InUse != 1 {
+					b.Errorf("%s: when a gate outside is left, the interval is %v and %d slots are in use", name, a.Interval(), c.Stats().InUse)
+				}
+				outside.left = nil
+			}
+			p.Leave(gate.Throttled(30*time.Second, errTooMany))
+			b.Advance(time.Minute)
+			if got := <-at; got != 31*time.Second {
+				b.Errorf("%s: who waited got in at %v, want 31s", name, got)
+			}
+			if outside.left != nil {
+				b.Errorf("%s: the gate outside was not left", name)
+			}
+		}
+	})
+}
+
+// witness is a gate from elsewhere that lets everybody in and calls a function when it is
+// left.
+type witness struct{ left func() }
+
+func (w *witness) Enter(context.Context, int) (gate.Pass, error) { return gate.NewPass(w, 0, 1), nil }
+func (w *witness) TryEnter(int) (gate.Pass, bool)                { return gate.NewPass(w, 0, 1), true }
+func (w *witness) Settle(uint64, int, int)                       {}
+func (w *witness) Leave(uint64, int, error) {
+	if w.left != nil {
+		w.left()
+	}
+}
+
 // Nine 429s out of one burst double the interval once, and a Retry-After holds everyone,
 // from any generation; after it nobody bursts.
 func TestThrottleOncePerGeneration(t *testing.T) {

@@ -24,7 +24,9 @@ import (
 //
 // A gate that is not a Rate, Window, Concurrency or Adaptive, or a composite of these, is
 // entered after them, one after the other in the order given, and all are left again if
-// that fails: it can't be asked at the same instant.
+// that fails: it can't be asked at the same instant. At the end it is left after every
+// Adaptive and before the others, the last one named first: so a throttle has slowed
+// everyone down by the time that its slot is free.
 //
 // What All returns can be held like a [Rate], although its type does not say so: it has a
 // method Hold(time.Duration), to be found by a type assertion. It keeps those out who come
@@ -269,11 +271,21 @@ func (j *joint) Leave(turn uint64, _ int, err error) {
 	if !j.done(turn) {
 		panic("gate: Pass.Leave: must be called once, got a second call")
 	}
+	// Who learns of a throttle comes before who has slots: these go at once to those who wait.
+	// What a gate outside does is not known. It may learn, so the slots inside come after it;
+	// it may have slots, so it comes after who learns inside.
+	for i, m := range j.all.inside {
+		if _, learns := m.(*adaptiveMember); learns {
+			m.leave(j.marks[i], j.cost, err)
+		}
+	}
 	for _, p := range slices.Backward(j.outs) {
 		p.Leave(err)
 	}
 	for i, m := range j.all.inside {
-		m.leave(j.marks[i], j.cost, err)
+		if _, learns := m.(*adaptiveMember); !learns {
+			m.leave(j.marks[i], j.cost, err)
+		}
 	}
 	j.free()
 }

@@ -35,12 +35,15 @@ func (s *sink) stop() {
 	s.end()
 }
 
-// next returns the next value. A group that has ended has none.
+// next returns the next value. A group that has ended has none, though one may have come
+// since.
 func next[T any](s *sink, in <-chan T) (v T, ok bool) {
-	if s.ended() {
-		return v, false
+	v, ok = receive(&s.flow, in)
+	if ok && s.ended() {
+		var none T
+		return none, false
 	}
-	return receive(&s.flow, in)
+	return v, ok
 }
 
 // All returns the values of in, to be ranged over once. The error is nil with each of them.

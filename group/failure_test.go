@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -288,6 +289,68 @@ func TestNothingStartsAfterFailure(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A value that comes just after the failure, to a sink that was about to wait for it, is
+// none, and functions of sources and costs are not asked for any.
+func TestNothingIsCalledAfterFailure(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that who is about to wait lets the other one go first
+	sinks := maps.Clone(sinks)
+	delete(sinks, "range and Wait")
+	sinks["First"] = func(g *group.Group, in <-chan int) ([]int, error) {
+		n, ok, err := group.First(g, in)
+		if ok {
+			return []int{n}, err
+		}
+		return nil, err
+	}
+	for name, sink := range sinks {
+		inBubble(t, func(t *testing.T) {
+			for range 20 {
+				parent, cancel := context.WithCancelCause(context.Background())
+				g, _ := group.WithContext(parent)
+				in := make(chan int, 1)
+				go func() {
+					cancel(errOne)
+					in <- 1
+				}()
+				if got, err := sink(g, in); len(got) != 0 || err != errOne {
+					t.Errorf("%s returned %v and %v", name, got, err)
+				}
+				checkWait(t, g, errOne)
+			}
+		})
+	}
+
+	failed := func() *group.Group {
+		g, ctx := group.WithContext(context.Background())
+		g.Go(returns(errOne))
+		<-ctx.Done()
+		return g
+	}
+	asked := func(what string) func(int) int { return func(int) int { t.Errorf("%s was called", what); return 1 } }
+	for name, stage := range map[string]func(g *group.Group) <-chan int{
+		"From": func(g *group.Group) <-chan int {
+			return group.From(g, func(func(int) bool) { t.Error("From's seq was called") })
+		},
+		"From2": func(g *group.Group) <-chan int {
+			return group.From2(g, func(func(int, error) bool) { t.Error("From2's seq was called") })
+		},
+		"Generate": func(g *group.Group) <-chan int {
+			return group.Generate(g, func(context.Context, func(int) bool) error { t.Error("Generate's f was called"); return nil })
+		},
+		"Map": func(g *group.Group) <-chan int {
+			return group.Map(g, counted(3), double, &group.Stage{Gate: &fakeGate{}, Cost: asked("Map's Cost")})
+		},
+	} {
+		inBubble(t, func(t *testing.T) {
+			g := failed()
+			for n := range stage(g) {
+				t.Errorf("%s: %d came out", name, n)
+			}
+			checkWait(t, g, errOne)
+		})
+	}
 }
 
 // An f that ends its goroutine has not done its work.

@@ -17,9 +17,10 @@ import (
 // [Group.GoCost], those that are to run now or not at all by [Group.TryGo].
 //
 // The zero Group is ready for use: without a limit, without a gate and without a context
-// of the caller's. A Group must not be copied after it was first used. Go, GoCost, TryGo
-// and Wait can be called from any number of goroutines, jobs among them; SetLimit, SetGate
-// and SetRecover must not be called while they are.
+// of the caller's. A Group must not be copied after it was first used. Go, GoCost and TryGo
+// can be called from any number of goroutines, jobs among them, and so can Wait, but for the
+// group's own jobs: one that waits for its group waits for itself, for ever. SetLimit,
+// SetGate and SetRecover must not be called while any of these are.
 //
 // It can be used again after Wait, but an error stays: a Group that has failed goes on
 // to return that error, and with a gate it starts nothing more. A new task wants a new

@@ -106,6 +106,9 @@ func (m *caller[A, B]) call(c *cell, a A) (b B, keep, ok bool) {
 func (m *caller[A, B]) pass(c *cell, a A) (b B, keep, ok bool) {
 	cost := 1
 	if m.cost != nil {
+		if m.ended() {
+			return b, false, false
+		}
 		cost = m.cost(a)
 	}
 	p, err := m.gate.Enter(m.ctx, cost)

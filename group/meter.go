@@ -18,8 +18,14 @@ import (
 // itself.
 type Meter struct {
 	mu    sync.Mutex // guards what follows; workers don't take it
-	cells [][]cell   // of stages that work
+	crews []crew     // of stages that work
 	past  Stats      // of stages that have ended
+}
+
+// crew is the workers of one stage.
+type crew struct {
+	cells []cell
+	full  func() bool // whether the look-ahead is used up; nil: there is none
 }
 
 // Stats is what a [Meter] has counted. In, Out and Errors grow; the others say what the
@@ -42,15 +48,16 @@ func (m *Meter) Stats() Stats {
 	defer m.mu.Unlock()
 	m.foldLocked()
 	s := m.past
-	for _, cells := range m.cells {
+	for _, crew := range m.crews {
 		n, waiting := s.Blocked, 0
-		for i := range cells {
-			if cells[i].addTo(&s) == behind {
+		for i := range crew.cells {
+			if crew.cells[i].addTo(&s) == behind {
 				waiting++
 			}
 		}
-		// They wait for whoever holds up the output: for a slow item, or for a reader.
-		if s.Blocked > n {
+		// They wait for one of them who waits for an item, or for whoever holds up the output:
+		// for a slow item, or for a reader.
+		if s.Blocked > n && waiting > 0 && crew.full() {
 			s.Blocked += waiting
 		} else {
 			s.Idle += waiting
@@ -61,21 +68,21 @@ func (m *Meter) Stats() Stats {
 
 // foldLocked keeps the counts of stages that have ended, but not their cells.
 func (m *Meter) foldLocked() {
-	m.cells = slices.DeleteFunc(m.cells, func(cells []cell) bool {
-		for i := range cells {
-			if doing(cells[i].doing.Load()) != gone {
+	m.crews = slices.DeleteFunc(m.crews, func(crew crew) bool {
+		for i := range crew.cells {
+			if doing(crew.cells[i].doing.Load()) != gone {
 				return false
 			}
 		}
-		for i := range cells {
-			cells[i].addTo(&m.past)
+		for i := range crew.cells {
+			crew.cells[i].addTo(&m.past)
 		}
 		return true
 	})
 }
 
-// add returns cells for so many workers, or nil if there is no meter.
-func (m *Meter) add(workers int) []cell {
+// add returns cells for so many workers of a stage, or nil if there is no meter.
+func (m *Meter) add(workers int, full func() bool) []cell {
 	if m == nil {
 		return nil
 	}
@@ -83,7 +90,7 @@ func (m *Meter) add(workers int) []cell {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.foldLocked()
-	m.cells = append(m.cells, cells)
+	m.crews = append(m.crews, crew{cells, full})
 	return cells
 }
 
@@ -95,7 +102,7 @@ const (
 	atGate
 	inFlight
 	blocked
-	behind // waits for look-ahead
+	behind // waits for look-ahead, or for who waits for an item
 	gone
 )
 

@@ -92,6 +92,29 @@ func TestMeterOfOrder(t *testing.T) {
 	}
 }
 
+// So they are if they waited for one another, because items come one by one, when the last of
+// the look-ahead was used up.
+func TestMeterOfOrderOneByOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g, _ := group.WithContext(context.Background())
+		var m group.Meter
+		in := make(chan int)
+		out := group.Map(g, in, func(_ context.Context, n int) (int, error) { return n, nil },
+			&group.Stage{Workers: 3, Ordered: true, Buffer: -1, Meter: &m})
+		for i := range 3 {
+			checkStats(t, "more to come", &m, group.Stats{In: uint64(i), Idle: 3 - min(i, 1), Blocked: min(i, 1)})
+			in <- i
+		}
+		checkStats(t, "no reader", &m, group.Stats{In: 3, Blocked: 3})
+		<-out
+		checkStats(t, "one read", &m, group.Stats{In: 3, Out: 1, Idle: 2, Blocked: 1})
+		close(in)
+		if got, err := group.Collect(g, out); len(got) != 2 || err != nil {
+			t.Errorf("got %v and %v", got, err)
+		}
+	})
+}
+
 func TestMeterOfFlatMapAndForEach(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {

@@ -69,7 +69,9 @@ func (w *place) await(fl *flow) bool {
 const spare = 8
 
 func newOrder[B any](fl *flow, out chan<- B, s *Stage) *order[B] {
-	return &order[B]{fl: fl, out: out, slots: make([]slot[B], s.Workers+s.Buffer), most: s.Buffer}
+	o := &order[B]{fl: fl, out: out, slots: make([]slot[B], s.Workers+s.Buffer), most: s.Buffer}
+	fl.full = o.full
+	return o
 }
 
 // take waits for the next item of in, and for look-ahead. It returns false at the end of in
@@ -81,9 +83,7 @@ func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a 
 		if o.over {
 			return 0, a, false
 		}
-		if o.fullLocked() {
-			c.set(behind)
-		}
+		c.set(behind)
 		o.parked = append(o.parked, w)
 		o.mu.Unlock()
 		ok := w.await(o.fl)
@@ -118,6 +118,12 @@ func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a 
 
 // fullLocked tells whether the look-ahead is used up.
 func (o *order[B]) fullLocked() bool { return o.next-o.head == uint64(len(o.slots)) }
+
+func (o *order[B]) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.fullLocked()
+}
 
 // endLocked notes that no more items come.
 func (o *order[B]) endLocked() {

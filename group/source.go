@@ -75,6 +75,9 @@ func sourceOf[T any](g *Group, buffer int, work func(*sender[T]) error) <-chan T
 	s := &sender[T]{out: make(chan T, buffer)}
 	s.init(g)
 	s.start(1, nil, func(*cell) {
+		if s.ended() {
+			return
+		}
 		err := work(s)
 		// What ended by itself may have been told to by the context.
 		if !s.ended() && err != nil {

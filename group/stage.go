@@ -109,6 +109,7 @@ type flow struct {
 	ctx  context.Context
 	done <-chan struct{} // of ctx
 	left atomic.Int64    // goroutines that have not ended
+	full func() bool     // whether the look-ahead is used up; nil: there is none
 }
 
 func (fl *flow) init(g *Group) {
@@ -131,7 +132,7 @@ func (fl *flow) ended() bool {
 // start starts the stage's goroutines. The last of them to end calls end, which closes the
 // output.
 func (fl *flow) start(workers int, meter *Meter, work func(*cell), end func()) {
-	cells := meter.add(workers)
+	cells := meter.add(workers, fl.full)
 	fl.left.Store(int64(workers))
 	for i := range workers {
 		var c *cell

@@ -17,7 +17,8 @@ type Options struct {
 	// Slack is the lateness that is made up. When the system wakes a caller late, the
 	// schedule stands as it was, up to this much, and the tokens that fell due
 	// meanwhile go out at once. It widens the bound: in any window of length w at most
-	// Burst + rate·(w + Slack) tokens go (instants being whole nanoseconds). 0 means 10 ms,
+	// Burst + rate·(w + Slack) tokens go (instants being whole nanoseconds, at which it was
+	// decided that a token goes: how soon it gets there is up to the system). 0 means 10 ms,
 	// which is enough for a system that has a processor free now and then. Where the program
 	// keeps all of them busy itself, its goroutines wait for their turn for some tens of
 	// milliseconds, and only a Slack of more than that holds the rate. Negative means none:

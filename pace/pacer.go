@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,9 @@ import (
 // The channel holds at most Burst tokens; while it is full no more come up, and nothing
 // runs. After any idle time exactly Burst tokens are there, and the next one comes an
 // interval after the first of them was taken. So in any window of length w at most
-// Burst + rate·(w + Slack) tokens are received, by any number of receivers.
+// Burst + rate·(w + Slack) tokens go, to any number of receivers. That counts the instants at
+// which the pacer saw that a token was due or had been taken: where the system stops it between
+// that and the receiving, the next token can be received sooner after it.
 //
 // The pacer makes up for its own lateness, but can't know how long a receiver waited for a
 // processor. With a Burst of 1, one that is away for longer than an interval has let tokens
@@ -52,12 +55,19 @@ type call struct {
 	token time.Time     // that one
 }
 
+// maxBurst is the largest Burst of a Pacer, whose channel has room for it: 400 MB.
+const maxBurst = 1 << 24
+
 // New returns a pacer for the given rate that starts with Burst tokens. It panics on the
-// zero Rate, on a negative burst and on an unknown precision.
+// zero Rate, on a burst that is negative or above 2^24, since each token of it takes memory,
+// and on an unknown precision.
 func New(r Rate, o *Options) *Pacer {
 	o.Check("pace: New", r)
 	if o == nil {
 		o = &Options{}
+	}
+	if o.Burst > maxBurst {
+		panic(fmt.Sprintf("pace: New: Burst must be at most %d, got %d", maxBurst, o.Burst))
 	}
 	p := &Pacer{
 		c:     make(chan time.Time, max(o.Burst, 1)-1),

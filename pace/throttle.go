@@ -10,7 +10,9 @@ import (
 // Throttle returns a channel that gives the values of in, in order, at no more than the
 // given rate. The instant that counts is the one at which a value is received: a reader
 // that was slow does not get the values that piled up in a burst, beyond the Burst of the
-// options.
+// options. For a reader that waits it is the one at which Throttle saw that the value was
+// due: where the system stops it between that and the receiving, the next value can be
+// received sooner after it.
 //
 // The channel is closed when in is closed and its last value has been received, or when
 // ctx ends; a reader who must tell the two apart looks at ctx. Of the values taken from

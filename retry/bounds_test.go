@@ -28,6 +28,30 @@ func TestSimpleGate(t *testing.T) {
 	})
 }
 
+// A gate from elsewhere that knows ahead that it would be too late is believed if its error says
+// so in a way that is understood.
+func TestGateRefusesAhead(t *testing.T) {
+	own := errors.New("would exceed context deadline")
+	for _, c := range []struct{ err, want error }{
+		{own, own}, {fmt.Errorf("%w: %w", own, context.DeadlineExceeded), retry.ErrElapsed},
+	} {
+		bubble.Both(t, func(b *bubble.B) {
+			g := gate.Of(busy{c.err})
+			play(b, background, retry.Policy{Gate: g, Elapsed: time.Second}).want(b, 0, is(c.want))
+		})
+	}
+}
+
+// busy is a limiter that lets nobody in who has a deadline.
+type busy struct{ err error }
+
+func (l busy) Wait(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); ok {
+		return l.err
+	}
+	return nil
+}
+
 // closed is a gate that lets nobody in.
 type closed struct{}
 

@@ -20,8 +20,9 @@ var (
 	// ErrAttempts: Policy.Attempts have failed.
 	ErrAttempts = errors.New("no attempts left")
 
-	// ErrElapsed: the next attempt would begin later than Policy.Elapsed allows.
-	ErrElapsed = errors.New("no time left")
+	// ErrElapsed: the next attempt would begin later than Policy.Elapsed allows. It has a method
+	// Timeout() bool, by which it says that it is a timeout.
+	ErrElapsed error = elapsedError{}
 
 	// ErrBudget: Policy.Budget has no retry left.
 	ErrBudget = errors.New("no budget left")
@@ -29,6 +30,11 @@ var (
 	// ErrRetryAfter: the hint was longer than Policy.MaxRetryAfter.
 	ErrRetryAfter = errors.New("asked to stay away for too long")
 )
+
+type elapsedError struct{}
+
+func (elapsedError) Error() string { return "no time left" }
+func (elapsedError) Timeout() bool { return true }
 
 // Error is what every call that did not succeed ends with. It unwraps to both the last
 // failure and the reason why it was the last, so errors.Is and errors.As find either.

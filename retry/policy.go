@@ -23,7 +23,9 @@ type Policy struct {
 
 	// Elapsed is the time from the beginning of the call after which no attempt begins. It
 	// does not cut an attempt short; a deadline of the context does. 0 means no bound. What
-	// is negative is over before it has begun: there is no attempt.
+	// is negative is over before it has begun: there is no attempt. The Gate sees it as the
+	// deadline of its context: one from elsewhere that refuses ahead of that, with an error that
+	// does not match [context.DeadlineExceeded], is itself the reason and not [ErrElapsed].
 	Elapsed time.Duration
 
 	// AttemptTimeout is how long one attempt may take. Its context ends then, with

@@ -31,6 +31,7 @@ type try struct {
 	cancel context.CancelCauseFunc // nil if it is the caller's
 	alarm  *timing.Alarm           // rings when the attempt has had its time; nil if it has none
 	pass   gate.Pass               // to be left at the end; the zero Pass if that was done
+	linger *timing.Clock           // by which the context outlasts the attempt; nil: it does not
 	over   atomic.Bool
 }
 
@@ -90,7 +91,11 @@ func (t *try) finish(err error) {
 		return
 	}
 	t.pass.Leave(err)
-	if t.cancel != nil {
+	switch {
+	case t.cancel == nil:
+	case t.linger != nil && err == nil:
+		t.ringIn(t.linger, lingerTime)
+	default:
 		t.stop()
 		t.cancel(nil)
 	}
@@ -99,14 +104,15 @@ func (t *try) finish(err error) {
 // cover makes the end of the response's body the end of the attempt. If there is none, the
 // attempt is over.
 func (c *call) cover(t *try, resp *http.Response, good bool) {
-	if resp.Body == nil || resp.Body == http.NoBody {
-		if t.cancel == nil || c.req.Body == nil || c.req.Body == http.NoBody {
-			t.finish(nil)
-		} else {
-			// HTTP/2 returns while it is still busy with the request's body, and would
-			// take the end of the context for the wish to break off. So it ends later.
-			t.ringIn(c.clock(), lingerTime)
-		}
+	empty := resp.Body == nil || resp.Body == http.NoBody
+	if t.cancel != nil && c.req.Body != nil && c.req.Body != http.NoBody && (empty || resp.ContentLength == 0) {
+		// HTTP/2 returns while it is still busy with the request's body, and would take
+		// the end of the context for the wish to break off. So it ends later. For a body
+		// without contents HTTP/2 has a value of its own, of which Close breaks nothing off.
+		t.linger = c.clock()
+	}
+	if empty {
+		t.finish(nil)
 		return
 	}
 	if good && c.gate != nil {

@@ -103,19 +103,20 @@ func (c *call) attempt(ctx context.Context) error {
 		return retry.Stop(err)
 	}
 	t := c.begin(ctx)
+	var resp *http.Response
 	done := false
 	defer func() {
 		if !done { // Base or Classify panicked
+			closeResponse(resp)
 			t.finish(nil)
 		}
 	}()
 	req = req.WithContext(t.ctx) // a copy: the caller's is not touched, whatever Base does
-	resp, err := c.t.base().RoundTrip(req)
+	resp, err = c.t.base().RoundTrip(req)
 	switch {
 	case err != nil:
-		if resp != nil && resp.Body != nil {
-			_ = resp.Body.Close() // there should not be one
-		}
+		closeResponse(resp) // there should not be one
+		resp = nil
 		err = c.failed(t.explain(err))
 		t.finish(nil)
 	case resp == nil:
@@ -129,6 +130,12 @@ func (c *call) attempt(ctx context.Context) error {
 	}
 	done = true
 	return err
+}
+
+func closeResponse(resp *http.Response) {
+	if resp != nil && resp.Body != nil {
+		_ = resp.Body.Close() // there is something else to tell
+	}
 }
 
 // request returns the request to send: at first the caller's own, and later a copy with a
@@ -163,7 +170,7 @@ func (c *call) failed(err error) error {
 	switch {
 	case c.t.Classify != nil:
 		verdict = c.t.Classify(nil, err)
-	case unsendable(c.req, err):
+	case unsendable(err):
 	case c.classify != nil:
 		verdict = c.classify(err)
 	default:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,14 +86,23 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// unsendable reports whether err is about the request and not about the way to the server.
-// net/http has no types for these errors.
-func unsendable(req *http.Request, err error) bool {
-	if req.URL == nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return true
-	}
+// unsendables is how the errors of net/http begin, which has no types for them, that are
+// about the request and not about the way to the server. The URL tells nothing: a Base may
+// know what to do without a host, or with a scheme that net/http does not support.
+var unsendables = []string{
+	"http: nil Request.",
+	"http: no Host in request URL",
+	"unsupported protocol scheme ",
+	"net/http: invalid ",
+	"net/http: can't write control character ",
+	"http: ContentLength=",
+	"http: Request.ContentLength=",
+	"http2: request body larger than specified content length",
+}
+
+func unsendable(err error) bool {
 	text := err.Error()
-	return strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil Request.")
+	return slices.ContainsFunc(unsendables, func(s string) bool { return strings.HasPrefix(text, s) })
 }
 
 // replayable reports whether the request can be sent once more, body and all.

@@ -59,13 +59,17 @@
 //
 // # What is on the wire
 //
-// Every request that leaves has entered the gate. By itself [http.Transport] would send some
+// Every attempt that leaves has entered the gate. By itself [http.Transport] would send some
 // a second time: when a connection that was used before breaks before there is an answer,
 // and when a server refuses a stream of HTTP/2. With a gate such an attempt ends instead, and
 // the request queues at the gate again, at once; that does not count as an attempt, nor is
 // OnRetry told, unless it happens twice in a row. Nothing changes in what is sent, nor for
 // other connections. A request of which nothing was written yet goes out on another
 // connection as before.
+//
+// What Base asks for by itself with the request's context, such as a token, or the same once
+// more in answer to a challenge, goes with the entry of the request: one after the other,
+// each when there is a response to the one before.
 //
 // This relies on the hooks of net/http/httptrace, which [http.Transport] calls. A Base that
 // has a way of its own to send requests again, without calling them, can't be kept from it.

@@ -56,12 +56,12 @@ func (d *door) Leave(_ uint64, _ int, err error) {
 	if d.again {
 		err = errResend // which is no throttle
 	}
-	d.pass.Leave(err)
 	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && t.After > 0 {
 		if h, ok := d.gate.(holder); ok {
-			h.Hold(t.After)
+			h.Hold(t.After) // before leaving: whoever gets the slot must not start
 		}
 	}
+	d.pass.Leave(err)
 }
 
 // Settle completes [gate.Keeper]. Package retry has no use for it.

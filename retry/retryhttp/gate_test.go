@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -211,6 +212,36 @@ func TestHintHoldsEveryone(t *testing.T) {
 				}
 				slurp(b, r.resp)
 			}
+		}
+	})
+}
+
+// Nobody who waits for the slot of a throttled attempt gets it before the hold has begun.
+func TestHintHoldsWhoWaitsForTheSlot(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.All(gate.NewConcurrency(1), gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Clock: b.Clock()}))
+		f := &far{answers: []answer{{status: 429, fields: "Retry-After: 30"}, {status: 200, body: http.NoBody}}}
+		var at []time.Duration // guarded by the slot
+		f.during = func(int, *http.Request) {
+			at = append(at, b.Now())
+			b.Sleep(s)
+		}
+		p := policy(b)
+		p.Gate = g
+		tr := &retryhttp.Transport{Base: f, Policy: p}
+		var done []<-chan result
+		for range 3 {
+			done = append(done, start(b, tr, request(b, "GET", "", true)))
+			b.Settle()
+		}
+		b.Advance(40 * s)
+		for _, d := range done {
+			if r := <-d; r.err != nil {
+				b.Error(r.err)
+			}
+		}
+		if want := []time.Duration{0, 31 * s, 32 * s, 33 * s}; !slices.Equal(at, want) {
+			b.Errorf("attempts at %v, want %v", at, want)
 		}
 	})
 }

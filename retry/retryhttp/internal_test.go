@@ -127,12 +127,15 @@ func TestSpent(t *testing.T) {
 		{`RateLimit: remaining=0, reset=1|RateLimit-Policy: 100;w=10`, 0, shortage{s, 0}},
 		{`RateLimit: remaining=0`, 0, shortage{}},
 		{`RateLimit: limit=100, remaining=0, reset="30"`, 0, shortage{}},
+		{`RateLimit: limit=100, remaining=-1, reset=30`, 0, shortage{}},
+		{`RateLimit: limit=100, remaining=0, reset=-30`, 0, shortage{}},
 		// The drafts before.
 		{`RateLimit-Limit: 100|RateLimit-Remaining: 0|RateLimit-Reset: 30`, 0, shortage{30 * s, 0}},
 		{`RateLimit-Remaining: 0|RateLimit-Reset: 30`, 0, shortage{30 * s, 0}},
 		{`RateLimit-Remaining: 3|RateLimit-Reset: 30`, 0, shortage{}},
 		{`RateLimit-Remaining: 0`, 0, shortage{}},
 		{`RateLimit-Remaining: 0|RateLimit-Reset: -5`, 0, shortage{}},
+		{`RateLimit-Remaining: -1|RateLimit-Reset: 30`, 0, shortage{}},
 		{`RateLimit-Remaining: 0|RateLimit-Reset: 1|RateLimit-Limit: 100, 100;w=10, 1000;w=60`, 0, shortage{s, 100 * ms}},
 		{`RateLimit-Remaining: 0|RateLimit-Reset: 1|RateLimit-Limit: 100|RateLimit-Policy: 100;w=10`, 0, shortage{s, 100 * ms}},
 		{`RateLimit-Remaining: 0, 0|RateLimit-Reset: 30`, 0, shortage{}},
@@ -140,6 +143,8 @@ func TestSpent(t *testing.T) {
 		{`RateLimit: "a";r=5;t=30|RateLimit-Remaining: 0|RateLimit-Reset: 30`, 0, shortage{}},
 		{`RateLimit: ;r=5|RateLimit-Remaining: 0|RateLimit-Reset: 30`, 0, shortage{30 * s, 0}},
 		{`RateLimit: "a";r=0|RateLimit-Remaining: 0|RateLimit-Reset: 30`, 0, shortage{30 * s, 0}},
+		{`RateLimit: remaining=-1, reset=30|RateLimit-Remaining: 0|RateLimit-Reset: 20`, 0, shortage{20 * s, 0}},
+		{`RateLimit-Remaining: -1|RateLimit-Reset: 3|X-RateLimit-Remaining: 0|X-RateLimit-Reset: 30`, XRateLimitSeconds, shortage{30 * s, 0}},
 		{`RateLimit-Remaining: 5|RateLimit-Reset: 3|X-RateLimit-Remaining: 0|X-RateLimit-Reset: 30`, XRateLimitSeconds, shortage{}},
 		// The common ones.
 		{`X-RateLimit-Remaining: 0|X-RateLimit-Reset: 30`, XRateLimitOff, shortage{}},
@@ -255,6 +260,50 @@ func TestWatchClosesWhatIsAtHand(t *testing.T) {
 			t.Errorf("again %v: closed %v, ended %v", again, closed, ended)
 		}
 		one.Close()
+	}
+}
+
+// A request that follows an answer is another one, and is watched like the first; also
+// where the answer comes before net/http has told that the request was written, and where
+// the one request is made while the other waits for its connection.
+func TestWatchOfOneRequestAfterAnother(t *testing.T) {
+	for name, first := range map[string]func(*httptrace.ClientTrace){
+		"one after the other": func(trace *httptrace.ClientTrace) {
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.WroteHeaders()
+			trace.GotFirstResponseByte()
+		},
+		"answered early": func(trace *httptrace.ClientTrace) {
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.GotFirstResponseByte()
+			trace.WroteHeaders()
+		},
+		"to dial": func(trace *httptrace.ClientTrace) {
+			trace.GetConn("")
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.WroteHeaders()
+			trace.GotFirstResponseByte()
+			trace.GotConn(httptrace.GotConnInfo{})
+			trace.WroteHeaders()
+			trace.GotFirstResponseByte()
+		},
+	} {
+		tr := &try{}
+		tr.ctx, tr.cancel = context.WithCancelCause(t.Context())
+		tr.watch()
+		trace := httptrace.ContextClientTrace(tr.ctx)
+		trace.GetConn("")
+		first(trace)
+		trace.GetConn("")
+		trace.GotConn(httptrace.GotConnInfo{})
+		trace.WroteHeaders()
+		if cause := context.Cause(tr.ctx); cause != nil {
+			t.Errorf("%s: the second request ended with %v", name, cause)
+		}
+		trace.GetConn("")
+		if cause := context.Cause(tr.ctx); cause != errResend {
+			t.Errorf("%s: the second request goes again, the context's cause is %v", name, cause)
+		}
 	}
 }
 

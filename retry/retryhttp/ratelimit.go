@@ -111,7 +111,7 @@ func rateLimit(h http.Header) ([]state, bool) {
 	}
 	dict, ok := parseDictionary(field)
 	remaining, reset, limit := dict["remaining"], dict["reset"], dict["limit"]
-	if !ok || remaining.kind != kindInteger || reset.kind != kindInteger {
+	if !ok || !remaining.natural() || !reset.natural() {
 		return nil, false
 	}
 	if limit.kind != kindInteger {
@@ -168,13 +168,13 @@ func find(quotas []quota, name string, limit int64) quota {
 	return found
 }
 
-// integer reads a field that is an integer.
+// integer reads a field that is an integer and not negative.
 func integer(h http.Header, field string) (int64, bool) {
 	if len(h[field]) == 0 {
 		return 0, false
 	}
 	list, ok := parseList(strings.Join(h[field], ","))
-	if !ok || len(list) != 1 || list[0].kind != kindInteger {
+	if !ok || len(list) != 1 || !list[0].natural() {
 		return 0, false
 	}
 	return list[0].num, true

@@ -19,12 +19,17 @@ var errResend = errors.New("retryhttp: the connection was lost before there was 
 // RoundTripper, but not by a trace: this one ends the attempt when it is about to get a
 // connection and something was written before. Then it queues at the gate again.
 //
+// A Base may also make requests of its own with the attempt's context: for a token, in
+// answer to a challenge, or to learn where to dial. So what matters is whether anything was
+// written that has no answer: net/http repeats nothing of which a byte of the response came.
+//
 // A request's body without a GetBody would keep net/http from it, too, but be sent as one,
 // in HTTP/2 and where the method is not GET, HEAD or OPTIONS.
 type watch struct {
-	t     *try
-	wrote atomic.Bool // the head of the request, to a connection; set by net/http's writer
-	again bool        // net/http looks for another connection; belongs to its RoundTrip
+	t        *try
+	wrote    atomic.Bool // the head of the request, to a connection; set by net/http's writer
+	answered atomic.Bool // there is a response, maybe before wrote is set; set by net/http's reader
+	again    atomic.Bool // net/http looks for another connection
 
 	trace httptrace.ClientTrace
 }
@@ -32,15 +37,19 @@ type watch struct {
 // watch makes t.ctx one of which a watch is kept.
 func (t *try) watch() {
 	w := &watch{t: t}
-	w.trace = httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, WroteHeaders: w.wroteHeaders}
+	w.trace = httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, WroteHeaders: w.wroteHeaders, GotFirstResponseByte: w.gotAnswer}
 	t.ctx = httptrace.WithClientTrace(t.ctx, &w.trace)
 }
 
 func (w *watch) wroteHeaders() { w.wrote.Store(true) }
+func (w *watch) gotAnswer()    { w.answered.Store(true) }
+
+// unanswered reports whether a request was written to which there is no answer.
+func (w *watch) unanswered() bool { return w.wrote.Load() && !w.answered.Load() }
 
 func (w *watch) getConn(string) {
-	if w.wrote.Load() {
-		w.again = true
+	if w.unanswered() {
+		w.again.Store(true)
 		w.t.cancel(errResend)
 	}
 }
@@ -49,14 +58,17 @@ func (w *watch) getConn(string) {
 // the context, that nothing is written to it. HTTP/2 looks at the context before it writes,
 // and its connection is not this attempt's alone.
 func (w *watch) gotConn(info httptrace.GotConnInfo) {
-	if !w.wrote.Load() {
+	if !w.unanswered() {
+		// Another request begins.
+		w.wrote.Store(false)
+		w.answered.Store(false)
 		return
 	}
 	w.t.cancel(errResend)
 	if c, ok := info.Conn.(*tls.Conn); ok && c.ConnectionState().NegotiatedProtocol == "h2" {
 		return
 	}
-	if w.again {
+	if w.again.Load() {
 		_ = info.Conn.Close() // nobody is there to be told an error
 	}
 }

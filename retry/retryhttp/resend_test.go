@@ -265,12 +265,77 @@ func TestTraceOfTheCaller(t *testing.T) {
 	}
 }
 
+// What Base asks for by itself, with the request's context, is no repetition of what has
+// been answered.
+func TestRequestsOfBasesOwn(t *testing.T) {
+	inner := &http.Transport{}
+	defer inner.CloseIdleConnections()
+	ask := func(ctx context.Context, url string) error {
+		req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := inner.RoundTrip(req)
+		if err == nil {
+			slurp(t, resp)
+		}
+		return err
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Challenged") != "" && r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer srv.Close()
+	dialing := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if err := ask(ctx, srv.URL+"/where"); err != nil {
+				return nil, err
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		},
+	}
+	for name, b := range map[string]http.RoundTripper{
+		"token": base(func(req *http.Request) (*http.Response, error) {
+			if err := ask(req.Context(), srv.URL+"/token"); err != nil {
+				return nil, err
+			}
+			return inner.RoundTrip(req)
+		}),
+		"challenge": base(func(req *http.Request) (*http.Response, error) {
+			req = req.Clone(req.Context())
+			req.Header.Set("Challenged", "1")
+			resp, err := inner.RoundTrip(req)
+			if err != nil {
+				return nil, err
+			}
+			slurp(t, resp)
+			req.Header.Set("Authorization", "1")
+			return inner.RoundTrip(req)
+		}),
+		"where to dial": dialing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &entries{Concurrency: gate.NewConcurrency(1)}
+			p := atOnce()
+			p.Gate = g
+			calls(t, &retryhttp.Transport{Base: b, Policy: p}, 3, "GET", srv.URL, "", "")
+			if n := g.n.Load(); n != 3 {
+				t.Errorf("%d entries, want 3", n)
+			}
+		})
+	}
+}
+
 // refuser speaks as much HTTP/2 as is needed to refuse streams: those of which refuse says
-// so, as a stream or by ending the connection. The others are answered 200.
+// so, as a stream or by ending the connection. The others are answered 200, as soon as their
+// head has come.
 type refuser struct {
 	net.Listener
 	arrived atomic.Int64
 	refuse  func(n int64) (refuse, goAway bool)
+	uploads chan string // how those ended that did not with their head: end or reset
 	done    sync.WaitGroup
 }
 
@@ -286,7 +351,7 @@ func newRefuser(t *testing.T, refuse func(n int64) (bool, bool)) (*refuser, *htt
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &refuser{Listener: l, refuse: refuse}
+	r := &refuser{Listener: l, refuse: refuse, uploads: make(chan string, 100)}
 	t.Cleanup(r.done.Wait) // after those below
 	r.done.Go(func() {
 		for {
@@ -307,7 +372,7 @@ func newRefuser(t *testing.T, refuse func(n int64) (bool, bool)) (*refuser, *htt
 
 func (r *refuser) serve(c net.Conn) {
 	defer c.Close()
-	const headers, reset, settings, ping, goAway = 1, 3, 4, 6, 7
+	const data, headers, reset, settings, ping, goAway = 0, 1, 3, 4, 6, 7
 	frame := func(kind, flags byte, stream uint32, payload ...byte) {
 		head := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
 		head = binary.BigEndian.AppendUint32(append(head, flags), stream)
@@ -328,6 +393,10 @@ func (r *refuser) serve(c net.Conn) {
 		}
 		stream := binary.BigEndian.Uint32(head[5:])
 		switch kind, ack := head[3], head[4]&1 != 0; {
+		case kind == data && ack: // there the bit means the end
+			r.uploads <- "end"
+		case kind == reset:
+			r.uploads <- "reset"
 		case kind == settings && !ack:
 			frame(settings, 1, 0)
 		case kind == ping && !ack:

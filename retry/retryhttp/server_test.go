@@ -234,6 +234,46 @@ func TestStreams(t *testing.T) {
 	})
 }
 
+// A server of HTTP/2 may answer before it has read the request (RFC 9113, section 8.1). If it
+// has no more to say than that all is well, the upload goes on.
+func TestUploadOutlastsResponse(t *testing.T) {
+	for name, p := range map[string]retry.Policy{
+		"gate": {Gate: gate.NewConcurrency(1)}, "timeout": {AttemptTimeout: time.Hour},
+	} {
+		for _, read := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", read ", read), func(t *testing.T) {
+				srv, base := newRefuser(t, func(int64) (bool, bool) { return false, false })
+				r, w := io.Pipe()
+				req, err := http.NewRequest("PUT", "https://"+srv.Addr().String(), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := (&http.Client{Transport: &retryhttp.Transport{Base: base, Policy: &p}}).Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if read {
+					slurp(t, resp)
+				} else {
+					_ = resp.Body.Close()
+				}
+				if p.Gate != nil && p.Gate.(*gate.Concurrency).Stats().InUse != 0 {
+					t.Error("the slot is not given back")
+				}
+				go func() {
+					for range 10 {
+						_, _ = w.Write(make([]byte, 1000))
+					}
+					w.Close()
+				}()
+				if how := <-srv.uploads; how != "end" {
+					t.Errorf("the upload ended with a %s", how)
+				}
+			})
+		}
+	}
+}
+
 // The client's own timeout is told as one, wherever it strikes.
 func TestClientTimeout(t *testing.T) {
 	protocols(t, func(t *testing.T, h2 bool) {

@@ -24,6 +24,9 @@ type value struct {
 	text string
 }
 
+// natural reports whether it is an integer and not negative.
+func (v value) natural() bool { return v.kind == kindInteger && v.num >= 0 }
+
 // sfItem is an item, or an inner list without what is in it, with its parameters.
 type sfItem struct {
 	value
@@ -33,7 +36,7 @@ type sfItem struct {
 // integer returns a parameter that is an integer and not negative.
 func (i sfItem) integer(key string) (int64, bool) {
 	v, ok := i.params[key]
-	return v.num, ok && v.kind == kindInteger && v.num >= 0
+	return v.num, ok && v.natural()
 }
 
 // parseList reads a List. All lines of a field must have been joined with commas.

@@ -303,7 +303,11 @@ func TestRequestBodyIsClosed(t *testing.T) {
 
 // What can't be sent is not sent again: here the words of net/http are put to the test.
 func TestUnsendable(t *testing.T) {
-	srv := httptest.NewServer(http.NotFoundHandler())
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
+	srv.Config.ErrorLog = quiet
+	srv.Start()
 	defer srv.Close()
 	for name, change := range map[string]func(*http.Request){
 		"scheme":        func(r *http.Request) { r.URL.Scheme = "gopher" },
@@ -315,6 +319,10 @@ func TestUnsendable(t *testing.T) {
 		"field name":    func(r *http.Request) { r.Header["a b"] = []string{"x"} },
 		"field value":   func(r *http.Request) { r.Header["A"] = []string{"\n"} },
 		"trailer value": func(r *http.Request) { r.Trailer = http.Header{"A": {"\n"}} },
+		"URL":           func(r *http.Request) { r.URL.Opaque = "\x01" },
+		"no body":       func(r *http.Request) { r.ContentLength = 5 },
+		"short body":    func(r *http.Request) { setBody(r, "short"); r.ContentLength = 10 },
+		"long body":     func(r *http.Request) { setBody(r, "too long"); r.ContentLength = 5 },
 	} {
 		tr := &http.Transport{}
 		p := atOnce()
@@ -326,6 +334,44 @@ func TestUnsendable(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 		tr.CloseIdleConnections()
+	}
+}
+
+func setBody(r *http.Request, text string) {
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+	r.Body, _ = r.GetBody()
+}
+
+// HTTP/2 notices a body that is too long by itself, and leaves one that is too short to the
+// server.
+func TestUnsendableHTTP2(t *testing.T) {
+	srv, base := newRefuser(t, func(int64) (bool, bool) { return false, false })
+	p := atOnce()
+	p.OnRetry = func(e retry.Event) { t.Errorf("goes again after %v", e.Err) }
+	req := request(t, "PUT", "", true)
+	req.URL, _ = url.Parse("https://" + srv.Addr().String())
+	setBody(req, strings.Repeat("too long", 100_000))
+	req.ContentLength = 5
+	// It may have been answered by then.
+	if resp, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(req); err == nil {
+		slurp(t, resp)
+	}
+}
+
+// A Base may know other schemes than net/http.
+func TestSchemeOfBasesOwn(t *testing.T) {
+	for _, scheme := range []string{"http+unix", "unix", ""} {
+		f := &far{answers: []answer{{err: io.ErrUnexpectedEOF}, {status: 200}}}
+		p := atOnce()
+		asked := 0
+		p.Classify = func(error) retry.Verdict { asked++; return retry.VerdictRetry }
+		req := request(t, "GET", "", true)
+		req.URL = &url.URL{Scheme: scheme, Path: "/info"}
+		resp, err := (&retryhttp.Transport{Base: f, Policy: p}).RoundTrip(req)
+		if err != nil || f.attempts() != 2 || asked != 1 {
+			t.Fatalf("%q: %v after %d attempts, Policy.Classify was asked %d times", scheme, err, f.attempts(), asked)
+		}
+		slurp(t, resp)
 	}
 }
 
@@ -406,6 +452,28 @@ func TestClassifyOfOnesOwn(t *testing.T) {
 	_, err := (&retryhttp.Transport{Base: f, Policy: p}).RoundTrip(request(t, "GET", "", true))
 	if !errors.Is(err, io.EOF) || f.attempts() != 2 {
 		t.Errorf("%v after %d attempts", err, f.attempts())
+	}
+}
+
+// A Classify that panics leaves nothing open, be there a gate or not.
+func TestClassifyPanics(t *testing.T) {
+	for _, a := range []answer{{status: 200}, {err: errReset}} {
+		g := gate.NewConcurrency(1)
+		for _, p := range []*retry.Policy{{}, {Gate: g}, {AttemptTimeout: time.Hour}} {
+			f := &far{answers: []answer{a}}
+			tr := &retryhttp.Transport{Base: f, Policy: p, Classify: func(*http.Response, error) retry.Verdict { panic("rude") }}
+			func() {
+				defer func() {
+					if recover() != "rude" {
+						t.Error("the panic is gone")
+					}
+				}()
+				_, _ = tr.RoundTrip(request(t, "GET", "", true))
+			}()
+			if f.opened != f.closed || g.Stats().InUse != 0 {
+				t.Errorf("%d bodies opened, %d closed, %d in use", f.opened, f.closed, g.Stats().InUse)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -284,6 +285,27 @@ func TestAttemptTimeout(t *testing.T) {
 		tr.Base = base(func(req *http.Request) (*http.Response, error) { return nil, context.Cause(req.Context()) })
 		if _, err := tr.RoundTrip(request(b, "GET", "", true)); !errors.Is(err, context.DeadlineExceeded) {
 			b.Error(err)
+		}
+	})
+}
+
+// A client is told that the policy's time is up as it is told of a deadline, be it in the delay
+// or at the gate.
+func TestElapsedIsATimeout(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		held := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
+		held.Hold(time.Hour)
+		for name, p := range map[string]retry.Policy{
+			"in the delay": {Backoff: retry.Constant(2 * s)},
+			"at the gate":  {Gate: held},
+		} {
+			p.Elapsed, p.Clock = s, b.Clock()
+			f := &far{answers: []answer{{err: errReset}}}
+			_, err := (&http.Client{Transport: &retryhttp.Transport{Base: f, Policy: &p}}).Get("http://far.test/")
+			late, ok := errors.AsType[*url.Error](err)
+			if !ok || !late.Timeout() || !errors.Is(err, retry.ErrElapsed) || errors.Is(err, context.DeadlineExceeded) {
+				b.Errorf("%s: %v", name, err)
+			}
 		}
 	})
 }
