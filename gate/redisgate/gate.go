@@ -31,7 +31,8 @@ type Options struct {
 
 	// Fallback is entered instead while Redis is away. Nil means that entries wait until it is
 	// back, or their context ends. A gate.NewRate of a fair part of the limit keeps the process
-	// going at a local share; gate.All() lets everyone through. A hold counts there, too.
+	// going at a local share; gate.All() lets everyone through. A hold counts there, too: what the
+	// fallback lets in while it lasts goes back, and to the end of the queue.
 	Fallback gate.Gate
 }
 
@@ -80,6 +81,8 @@ type Gate struct {
 	heard    bool          // the hub hears for it
 	quiet    int64         // instant since when nobody is here; or 0
 	interval time.Duration // of an adaptive limit, as last heard
+
+	strays map[*waiter]context.CancelCauseFunc // who waits in the fallback, and what ends that
 }
 
 var _ gate.Gate = (*Gate)(nil)
@@ -322,6 +325,9 @@ func (g *Gate) Close(ctx context.Context) error {
 	g.closed = true
 	for w := g.queue.first; w != nil; w = g.queue.first {
 		g.refuse(w, ErrClosed)
+	}
+	for _, end := range g.strays {
+		end(ErrClosed)
 	}
 	g.look(instant())
 	var stopped, silent <-chan struct{}
