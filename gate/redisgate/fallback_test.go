@@ -75,3 +75,17 @@ func TestFallbackClosed(t *testing.T) {
 		t.Errorf("%d slots of the fallback are taken, want none", n)
 	}
 }
+
+// What TryEnter does by way of the fallback is in the statistics.
+func TestFallbackCounted(t *testing.T) {
+	t.Parallel()
+	g := away(t, gate.NewConcurrency(3))
+	before := g.Stats()
+	for range 10 {
+		g.TryEnter(1)
+	}
+	after := g.Stats()
+	if granted, refused := after.Granted-before.Granted, after.Refused-before.Refused; granted != 3 || refused != 7 {
+		t.Errorf("the statistics say %d granted and %d refused, want 3 and 7", granted, refused)
+	}
+}

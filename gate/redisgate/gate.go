@@ -234,7 +234,7 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 		g.link.poke = true
 		g.look(now)
 		g.mu.Unlock()
-		return g.fallback.TryEnter(cost)
+		return g.tryElsewhere(cost)
 	}
 	t := &try{cost: cost, done: make(chan struct{})}
 	if s, ok := g.lend(cost); ok {
@@ -268,6 +268,25 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 		return gate.Pass{}, false
 	}
 	return gate.NewPass(g.admit(t.slot, cost, nil), 0, cost), true
+}
+
+// tryElsewhere tries the fallback.
+func (g *Gate) tryElsewhere(cost int) (gate.Pass, bool) {
+	p, ok := g.fallback.TryEnter(cost)
+	g.mu.Lock()
+	shut := g.shut()
+	if ok && !shut {
+		g.stats.Granted++
+	} else {
+		g.stats.Refused++
+	}
+	g.mu.Unlock()
+	if ok && shut {
+		p.Settle(0)
+		p.Leave(errShut)
+		return gate.Pass{}, false
+	}
+	return p, ok
 }
 
 // Hold keeps everyone out, in every process, whoever waits and whoever comes, until d from now.
