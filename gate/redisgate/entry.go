@@ -73,7 +73,7 @@ func (g *Gate) told(e *entry, err error) (*gate.ThrottledError, *op) {
 	if !ok {
 		return nil, nil
 	}
-	return t, &op{what: 't', a: int64(e.slot.mark), b: micros(min(t.After, longest)), epoch: e.slot.epoch}
+	return t, &op{what: 't', a: int64(e.slot.mark), epoch: e.slot.epoch}
 }
 
 // Settle changes the cost of the entry.

@@ -297,7 +297,7 @@ func (g *Gate) tryElsewhere(cost int) (gate.Pass, bool) {
 // positive.
 func (g *Gate) Hold(d time.Duration) {
 	if d > 0 {
-		g.say(op{what: 'h', a: micros(min(d, longest))}, d)
+		g.say(op{what: 'h'}, d)
 	}
 }
 
@@ -380,6 +380,7 @@ func (g *Gate) say(o op, hold time.Duration) {
 	g.mu.Lock()
 	now := instant()
 	g.link.held = max(g.link.held, later(now, hold))
+	o.until = later(now, min(hold, longest))
 	g.void()
 	g.ops = append(g.ops, o)
 	g.link.muted++

@@ -21,6 +21,7 @@ const (
 type op struct {
 	what  byte
 	a, b  int64
+	until int64         // instant at which a hold ends, of which age makes the span
 	epoch int64         // that it belongs to; 0: any
 	back  bool          // it gives something back: said once at most, as nobody knows whether a call that failed was heard
 	done  chan struct{} // closed when it was said
@@ -196,6 +197,7 @@ func (g *Gate) run() {
 		if g.callAt(now) > now || now < g.link.retry {
 			break
 		}
+		g.age(now)
 		r := g.build(now)
 		g.mu.Unlock()
 		reply, err := g.call(r)
@@ -219,6 +221,28 @@ func (g *Gate) run() {
 	}
 	g.look(instant())
 	g.mu.Unlock()
+}
+
+// age leaves of the holds that are to be said what is left of them. One that is over is not said, but a
+// throttle is, without it.
+func (g *Gate) age(now int64) {
+	g.ops = slices.DeleteFunc(g.ops, func(o op) bool {
+		over := o.what == 'h' && now >= o.until
+		if over {
+			close(o.done)
+		}
+		return over
+	})
+	for i := range g.ops {
+		o := &g.ops[i]
+		left := (max(0, o.until-now) + 999) / 1000
+		switch o.what {
+		case 'h':
+			o.a = left
+		case 't':
+			o.b = left
+		}
+	}
 }
 
 // unsaid takes back what was to be said by a call that has failed. What takes is said again:

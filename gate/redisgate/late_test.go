@@ -1,0 +1,80 @@
+//go:build unix
+
+package redisgate_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/gate/redisgate"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// However late a hold is said, because Redis was away, it ends when it was to end; and one that is
+// over then holds nobody.
+func TestSaidLate(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	for what, hold := range map[string]func(*redisgate.Gate, gate.Pass, time.Duration){
+		"a hold":     func(g *redisgate.Gate, _ gate.Pass, d time.Duration) { g.Hold(d) },
+		"a throttle": func(_ *redisgate.Gate, p gate.Pass, d time.Duration) { p.Leave(gate.Throttled(d, errors.New("429"))) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := newProxy(t, s.addr())
+			limits := redisgate.Limits{redisgate.Adaptive(pace.PerSecond(100), nil)}
+			name := key()
+			other := member(t, s, name, limits, nil)
+			g := redisgate.New(through(t, p), name, limits, &redisgate.Options{Timeout: 100 * ms})
+			t.Cleanup(func() { closed(t, g) })
+			// lately says it while Redis is away, and returns when it was said and Redis is back.
+			lately := func(d, after time.Duration) (said time.Time) {
+				pass := enter(t, g, 1)
+				p.set(func() { p.target = "127.0.0.1:1" })
+				p.cut()
+				said = time.Now()
+				hold(g, pass, d)
+				time.Sleep(time.Until(said.Add(after)))
+				p.set(func() { p.target = s.addr() })
+				return said
+			}
+
+			lately(300*ms, 600*ms)
+			in := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				_, err := g.Enter(ctx, 1)
+				in <- err
+			}()
+			for entered := false; !entered; time.Sleep(5 * ms) {
+				other.TryEnter(1)
+				if left := other.Stats().HeldFor; left > 0 {
+					t.Fatalf("held for %v more, where it was over", left)
+				}
+				select {
+				case err := <-in:
+					if entered = true; err != nil {
+						t.Fatal(err)
+					}
+				default:
+				}
+			}
+
+			said := lately(2*time.Second, time.Second)
+			var passed, left time.Duration
+			within(t, 5*time.Second, "the other is held", func() bool {
+				other.TryEnter(1)
+				passed = time.Since(said)
+				left = other.Stats().HeldFor
+				return left > 0
+			})
+			if passed+left > 2500*ms {
+				t.Errorf("held for %v more, %v after 2s were said", left, passed)
+			}
+		})
+	}
+}
