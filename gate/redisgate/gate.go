@@ -336,8 +336,9 @@ func (g *Gate) Stats() gate.Stats {
 }
 
 // Close sends away with [ErrClosed] whoever waits or comes, gives back the slots that are left,
-// and returns when no goroutine of the gate is left, or else with the cause of the context. Passes
-// can still be left: until then, or until its lease ends, what they hold stays in use. A gate
+// and returns when no goroutine of the gate is left, or else with the cause of the context. While
+// Redis is away, it tries once more to say what is left to say. Passes can still be left: until
+// then, or until its lease ends, what they hold stays in use, and their lease is renewed. A gate
 // that is not closed lets go of everything by itself; Close is for the end of a program.
 func (g *Gate) Close(ctx context.Context) error {
 	g.mu.Lock()
@@ -348,6 +349,7 @@ func (g *Gate) Close(ctx context.Context) error {
 	for _, end := range g.strays {
 		end(ErrClosed)
 	}
+	g.link.retry = 0
 	g.look(instant())
 	var stopped, silent <-chan struct{}
 	if g.listens {

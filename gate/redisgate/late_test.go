@@ -78,3 +78,53 @@ func TestSaidLate(t *testing.T) {
 		})
 	}
 }
+
+// Once Close has returned, nothing goes on while Redis is away, but for the leases of units that are
+// held.
+func TestCloseAway(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		limit redisgate.Limit
+		leave func(gate.Pass)
+	}{
+		"a throttle is not said": {
+			redisgate.Adaptive(pace.PerSecond(10), nil),
+			func(p gate.Pass) { p.Leave(gate.Throttled(0, errors.New("429"))) },
+		},
+		"a unit is not given back": {
+			redisgate.Concurrency(1, &redisgate.ConcurrencyOptions{TTL: 500 * ms}),
+			func(p gate.Pass) { p.Leave(nil) },
+		},
+		"a lease is lost": {
+			redisgate.Concurrency(1, &redisgate.ConcurrencyOptions{TTL: 500 * ms}),
+			nil,
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			client := s.client()
+			var count trips
+			client.AddHook(&count)
+			g := redisgate.New(client, key(), redisgate.Limits{c.limit}, &redisgate.Options{Timeout: 100 * ms})
+			work, pass, err := g.EnterContext(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.kill()
+			if c.leave != nil {
+				c.leave(pass)
+			}
+			closed(t, g)
+			if c.leave == nil {
+				<-work.Done()
+				time.Sleep(300 * ms) // the last call may be under way
+			}
+			before := count.n.Load()
+			time.Sleep(time.Second)
+			if n := count.n.Load() - before; n > 0 {
+				t.Errorf("%d calls in a second after that", n)
+			}
+		})
+	}
+}

@@ -265,6 +265,18 @@ func (g *Gate) fail(r *request, err error, now int64) {
 	if k.fails > 1 || now-r.sent >= int64(g.timeout) {
 		k.away = err
 	}
+	if g.closed && k.away != nil {
+		g.resign()
+	}
+}
+
+// resign gives up what a gate that was closed has not been able to say. It goes on renewing the lease of
+// units that are in use.
+func (g *Gate) resign() {
+	g.ops, g.link.poke = nil, false
+	if u := &g.units; u.use == 0 {
+		u.held, u.noted = 0, false
+	}
 }
 
 // held reports whether nobody may be let in.
