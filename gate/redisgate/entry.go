@@ -96,7 +96,7 @@ func (e *entry) Settle(_ uint64, _, actual int) {
 	if g.timed {
 		g.ops = append(g.ops, op{what: 's', a: e.slot.name, b: int64(delta), back: delta < 0, epoch: e.slot.epoch})
 	}
-	g.link.ask = 0
+	g.link.ask, g.link.due = 0, 0
 	g.look(instant())
 }
 

@@ -128,3 +128,36 @@ func TestCloseAway(t *testing.T) {
 		})
 	}
 }
+
+// Tokens that were given back are there for those, too, who come before Redis has heard of it, whatever
+// was heard before.
+func TestSettledForADeadline(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	for what, delay := range map[string]time.Duration{"all is heard": 0, "an answer is under way": 300 * ms} {
+		t.Run(what, func(t *testing.T) {
+			p := newProxy(t, s.addr())
+			g := redisgate.New(through(t, p), key(), redisgate.Limits{redisgate.Rate(pace.Every(time.Minute), &redisgate.RateOptions{Burst: 5, Slack: 900 * ms})}, nil)
+			t.Cleanup(func() { closed(t, g) })
+			pass := enter(t, g, 5)
+			p.set(func() { p.delay = delay })
+			asked := s.evals(t)
+			first := make(chan error, 1)
+			go func() {
+				_, err := g.Enter(t.Context(), 1)
+				first <- err
+			}()
+			within(t, 5*time.Second, "the first who waits has asked", func() bool { return s.evals(t) > asked })
+			if delay == 0 {
+				within(t, 5*time.Second, "it knows for how long", func() bool { return g.Stats().NextDue > 30*time.Second })
+			}
+			asked = s.evals(t)
+			pass.Settle(0)
+			within(t, 5*time.Second, "Redis is told", func() bool { return s.evals(t) > asked })
+			enter(t, g, 1)
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

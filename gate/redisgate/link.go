@@ -208,6 +208,9 @@ func (g *Gate) run() {
 			g.unsaid(r)
 		} else {
 			err = g.hear(r, reply, now)
+			if len(g.ops) > 0 {
+				g.link.due = 0 // what Redis is still to be told may bring it nearer
+			}
 		}
 		if err != nil {
 			g.fail(r, err, now)
