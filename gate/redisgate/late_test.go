@@ -139,19 +139,24 @@ func TestSettledForADeadline(t *testing.T) {
 			p := newProxy(t, s.addr())
 			g := redisgate.New(through(t, p), key(), redisgate.Limits{redisgate.Rate(pace.Every(time.Minute), &redisgate.RateOptions{Burst: 5, Slack: 900 * ms})}, nil)
 			t.Cleanup(func() { closed(t, g) })
-			pass := enter(t, g, 5)
-			p.set(func() { p.delay = delay })
-			asked := s.evals(t)
+			pass, other := enter(t, g, 4), enter(t, g, 1)
 			first := make(chan error, 1)
 			go func() {
 				_, err := g.Enter(t.Context(), 1)
 				first <- err
 			}()
-			within(t, 5*time.Second, "the first who waits has asked", func() bool { return s.evals(t) > asked })
-			if delay == 0 {
-				within(t, 5*time.Second, "it knows for how long", func() bool { return g.Stats().NextDue > 30*time.Second })
+			within(t, 5*time.Second, "the first who waits knows for how long", func() bool { return g.Stats().NextDue > 30*time.Second })
+			if delay > 0 {
+				within(t, 5*time.Second, "the gate listens", func() bool {
+					return len(s.client().PubSubChannels(t.Context(), "*").Val()) > 0
+				})
+				time.Sleep(50 * ms) // it asks again when it has heard so
+				p.set(func() { p.delay = delay })
+				asked := s.evals(t)
+				other.Settle(2)
+				within(t, 5*time.Second, "Redis is asked", func() bool { return s.evals(t) > asked })
 			}
-			asked = s.evals(t)
+			asked := s.evals(t)
 			pass.Settle(0)
 			within(t, 5*time.Second, "Redis is told", func() bool { return s.evals(t) > asked })
 			enter(t, g, 1)

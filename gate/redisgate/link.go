@@ -208,8 +208,8 @@ func (g *Gate) run() {
 			g.unsaid(r)
 		} else {
 			err = g.hear(r, reply, now)
-			if len(g.ops) > 0 {
-				g.link.due = 0 // what Redis is still to be told may bring it nearer
+			if slices.ContainsFunc(g.ops, func(o op) bool { return o.what == 's' }) {
+				g.link.ask, g.link.due = 0, 0 // the answer does not know of it
 			}
 		}
 		if err != nil {
