@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -82,6 +83,76 @@ func TestRing(t *testing.T) {
 	}
 	if a.evals(t) == 0 || b.evals(t) == 0 {
 		t.Errorf("%d and %d calls, want some of both", a.evals(t), b.evals(t))
+	}
+}
+
+// Nobody tells a Ring's gate anything: it uses no unit again without asking, so that it hears of a
+// hold.
+func TestRingHeld(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	c := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.addr()}})
+	defer c.Close()
+	name, limits := key(), redisgate.Limits{redisgate.Concurrency(2, &redisgate.ConcurrencyOptions{TTL: 1800 * ms})}
+	one, two := redisgate.New(c, name, limits, nil), redisgate.New(c, name, limits, nil)
+	defer closed(t, one)
+	defer closed(t, two)
+	const callers = 6
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	var n atomic.Int64
+	for range callers {
+		all.Go(func() {
+			for {
+				p, err := two.Enter(ctx, 1)
+				if err != nil {
+					return
+				}
+				n.Add(1)
+				time.Sleep(5 * ms)
+				p.Leave(nil)
+			}
+		})
+	}
+	within(t, 5*time.Second, "all go in and out", func() bool { return n.Load() > 5*callers })
+	began := time.Now()
+	one.Hold(800 * ms)
+	before := n.Load()
+	time.Sleep(400 * ms)
+	leaked, took := n.Load()-before, time.Since(began)
+	if leaked > callers && took < 800*ms { // each may have had its answer
+		t.Errorf("%d were let in during a hold", leaked)
+	}
+	cancel()
+	all.Wait()
+}
+
+// A unit that another gives back is found by a Ring's gate long before it has to renew its lease.
+func TestRingUnits(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	c := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.addr()}})
+	defer c.Close()
+	const ttl = 1800 * ms
+	name, limits := key(), redisgate.Limits{redisgate.Concurrency(1, &redisgate.ConcurrencyOptions{TTL: ttl})}
+	one, two := redisgate.New(c, name, limits, nil), redisgate.New(c, name, limits, nil)
+	defer closed(t, one)
+	defer closed(t, two)
+	least := ttl
+	for range 4 {
+		pass := enter(t, one, 1)
+		var left time.Time
+		time.AfterFunc(50*ms, func() {
+			left = time.Now()
+			pass.Leave(nil)
+		})
+		p := enter(t, two, 1)
+		least = min(least, time.Since(left))
+		p.Leave(nil)
+	}
+	if least > ttl/6 {
+		t.Errorf("a unit that was free was taken after %v at best, where a third of %v is when leases are renewed", least, ttl)
 	}
 }
 

@@ -73,7 +73,7 @@ func (g *Gate) told(e *entry, err error) (*gate.ThrottledError, *op) {
 	if !ok {
 		return nil, nil
 	}
-	return t, &op{what: 't', a: int64(e.slot.mark), b: micros(min(t.After, longest)), epoch: e.slot.epoch}
+	return t, &op{what: 't', a: int64(e.slot.mark), epoch: e.slot.epoch}
 }
 
 // Settle changes the cost of the entry.
@@ -96,7 +96,7 @@ func (e *entry) Settle(_ uint64, _, actual int) {
 	if g.timed {
 		g.ops = append(g.ops, op{what: 's', a: e.slot.name, b: int64(delta), back: delta < 0, epoch: e.slot.epoch, gen: e.slot.gen})
 	}
-	g.link.ask = 0
+	g.link.ask, g.link.due = 0, 0
 	g.look(instant())
 }
 

@@ -31,7 +31,8 @@ type Options struct {
 
 	// Fallback is entered instead while Redis is away. Nil means that entries wait until it is
 	// back, or their context ends. A gate.NewRate of a fair part of the limit keeps the process
-	// going at a local share; gate.All() lets everyone through. A hold counts there, too.
+	// going at a local share; gate.All() lets everyone through. A hold counts there, too: what the
+	// fallback lets in while it lasts goes back, and to the end of the queue.
 	Fallback gate.Gate
 }
 
@@ -80,6 +81,8 @@ type Gate struct {
 	heard    bool          // the hub hears for it
 	quiet    int64         // instant since when nobody is here; or 0
 	interval time.Duration // of an adaptive limit, as last heard
+
+	strays map[*waiter]context.CancelCauseFunc // who waits in the fallback, and what ends that
 }
 
 var _ gate.Gate = (*Gate)(nil)
@@ -231,7 +234,7 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 		g.link.poke = true
 		g.look(now)
 		g.mu.Unlock()
-		return g.fallback.TryEnter(cost)
+		return g.tryElsewhere(cost)
 	}
 	t := &try{cost: cost, done: make(chan struct{})}
 	if s, ok := g.lend(cost); ok {
@@ -267,6 +270,25 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 	return gate.NewPass(g.admit(t.slot, cost, nil), 0, cost), true
 }
 
+// tryElsewhere tries the fallback.
+func (g *Gate) tryElsewhere(cost int) (gate.Pass, bool) {
+	p, ok := g.fallback.TryEnter(cost)
+	g.mu.Lock()
+	shut := g.shut()
+	if ok && !shut {
+		g.stats.Granted++
+	} else {
+		g.stats.Refused++
+	}
+	g.mu.Unlock()
+	if ok && shut {
+		p.Settle(0)
+		p.Leave(errShut)
+		return gate.Pass{}, false
+	}
+	return p, ok
+}
+
 // Hold keeps everyone out, in every process, whoever waits and whoever comes, until d from now.
 // Then the buckets hold one token, so that nobody bursts, and a window what it has room for. A
 // hold is never shortened. When it returns, everyone knows: it waits for Redis, at most for the
@@ -275,7 +297,7 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 // positive.
 func (g *Gate) Hold(d time.Duration) {
 	if d > 0 {
-		g.say(op{what: 'h', a: micros(min(d, longest))}, d)
+		g.say(op{what: 'h'}, d)
 	}
 }
 
@@ -314,8 +336,9 @@ func (g *Gate) Stats() gate.Stats {
 }
 
 // Close sends away with [ErrClosed] whoever waits or comes, gives back the slots that are left,
-// and returns when no goroutine of the gate is left, or else with the cause of the context. Passes
-// can still be left: until then, or until its lease ends, what they hold stays in use. A gate
+// and returns when no goroutine of the gate is left, or else with the cause of the context. While
+// Redis is away, it tries once more to say what is left to say. Passes can still be left: until
+// then, or until its lease ends, what they hold stays in use, and their lease is renewed. A gate
 // that is not closed lets go of everything by itself; Close is for the end of a program.
 func (g *Gate) Close(ctx context.Context) error {
 	g.mu.Lock()
@@ -323,6 +346,10 @@ func (g *Gate) Close(ctx context.Context) error {
 	for w := g.queue.first; w != nil; w = g.queue.first {
 		g.refuse(w, ErrClosed)
 	}
+	for _, end := range g.strays {
+		end(ErrClosed)
+	}
+	g.link.retry = 0
 	g.look(instant())
 	var stopped, silent <-chan struct{}
 	if g.listens {
@@ -355,6 +382,7 @@ func (g *Gate) say(o op, hold time.Duration) {
 	g.mu.Lock()
 	now := instant()
 	g.link.held = max(g.link.held, later(now, hold))
+	o.until = later(now, min(hold, longest))
 	g.void()
 	g.ops = append(g.ops, o)
 	g.link.muted++

@@ -79,8 +79,8 @@ func (h *hub) changed() {
 	}
 }
 
-// listen joins or leaves the hub, as is due. Who has a [redis.Ring] leases no further ahead than
-// somebody whom the hub does not hear for.
+// listen joins or leaves the hub, as is due. Who has a [redis.Ring] leases no further ahead and asks
+// for units as often as somebody whom the hub does not hear for.
 func (g *Gate) listen(now int64, wake func(int64)) {
 	if _, ring := g.client.(*redis.Ring); ring {
 		return // where a key is may change, and the subscription would not go with it

@@ -21,6 +21,7 @@ const (
 type op struct {
 	what  byte
 	a, b  int64
+	until int64         // instant at which a hold ends, of which age makes the span
 	epoch int64         // that it belongs to; 0: any
 	gen   int64         // that its slot is of
 	back  bool          // it gives something back: said once at most, as nobody knows whether a call that failed was heard
@@ -197,6 +198,7 @@ func (g *Gate) run() {
 		if g.callAt(now) > now || now < g.link.retry {
 			break
 		}
+		g.age(now)
 		r := g.build(now)
 		g.mu.Unlock()
 		reply, err := g.call(r)
@@ -207,6 +209,9 @@ func (g *Gate) run() {
 			g.unsaid(r)
 		} else {
 			err = g.hear(r, reply, now)
+			if slices.ContainsFunc(g.ops, func(o op) bool { return o.what == 's' }) {
+				g.link.ask, g.link.due = 0, 0 // the answer does not know of it
+			}
 		}
 		if err != nil {
 			g.fail(r, err, now)
@@ -220,6 +225,28 @@ func (g *Gate) run() {
 	}
 	g.look(instant())
 	g.mu.Unlock()
+}
+
+// age leaves of the holds that are to be said what is left of them. One that is over is not said, but a
+// throttle is, without it.
+func (g *Gate) age(now int64) {
+	g.ops = slices.DeleteFunc(g.ops, func(o op) bool {
+		over := o.what == 'h' && now >= o.until
+		if over {
+			close(o.done)
+		}
+		return over
+	})
+	for i := range g.ops {
+		o := &g.ops[i]
+		left := (max(0, o.until-now) + 999) / 1000
+		switch o.what {
+		case 'h':
+			o.a = left
+		case 't':
+			o.b = left
+		}
+	}
 }
 
 // unsaid takes back what was to be said by a call that has failed. What takes is said again:
@@ -241,6 +268,18 @@ func (g *Gate) fail(r *request, err error, now int64) {
 	}
 	if k.fails > 1 || now-r.sent >= int64(g.timeout) {
 		k.away = err
+	}
+	if g.closed && k.away != nil {
+		g.resign()
+	}
+}
+
+// resign gives up what a gate that was closed has not been able to say. It goes on renewing the lease of
+// units that are in use.
+func (g *Gate) resign() {
+	g.ops, g.link.poke = nil, false
+	if u := &g.units; u.use == 0 {
+		u.held, u.noted = 0, false
 	}
 }
 

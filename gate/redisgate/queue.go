@@ -152,7 +152,11 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 		}
 		switch {
 		case w.err == errAway:
-			return g.elsewhere(ctx, cost, cancel)
+			p, again, err := g.elsewhere(ctx, w, cancel)
+			if again {
+				continue
+			}
+			return p, err
 		case w.err != nil:
 			g.count(&g.stats.Refused)
 			return gate.Pass{}, w.err
@@ -322,20 +326,58 @@ func (g *Gate) undo(s slot) {
 	}
 }
 
-// elsewhere enters the fallback.
-func (g *Gate) elsewhere(ctx context.Context, cost int, cancel context.CancelCauseFunc) (gate.Pass, error) {
-	p, err := g.fallback.Enter(ctx, cost)
-	switch {
-	case err == nil:
-		g.count(&g.stats.Granted)
-		return gate.NewPass(&stray{pass: p, cancel: cancel}, 0, cost), nil
-	case ctx.Err() != nil:
-		g.count(&g.stats.Abandoned)
-	default:
-		g.count(&g.stats.Refused)
+// elsewhere enters the fallback. again says that a hold has begun meanwhile: what the fallback gave is
+// given back, and the entry waits here again, at the end of the queue.
+func (g *Gate) elsewhere(ctx context.Context, w *waiter, cancel context.CancelCauseFunc) (_ gate.Pass, again bool, _ error) {
+	open, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	g.mu.Lock()
+	if g.closed {
+		g.stats.Refused++
+		g.mu.Unlock()
+		return gate.Pass{}, false, ErrClosed
 	}
-	return gate.Pass{}, err
+	if g.strays == nil {
+		g.strays = map[*waiter]context.CancelCauseFunc{}
+	}
+	g.strays[w] = end
+	g.mu.Unlock()
+	p, err := g.fallback.Enter(open, w.cost)
+	g.mu.Lock()
+	delete(g.strays, w)
+	if err == nil && g.shut() {
+		g.mu.Unlock()
+		p.Settle(0)
+		p.Leave(errShut)
+		g.mu.Lock()
+		again = !g.closed
+	}
+	defer g.mu.Unlock()
+	switch {
+	case again:
+		w.err = nil
+		g.queue.push(w, false)
+		g.look(instant())
+		return gate.Pass{}, true, nil
+	case ctx.Err() != nil && err != nil:
+		g.stats.Abandoned++
+	case g.closed:
+		g.stats.Refused++
+		err = ErrClosed
+	case err != nil:
+		g.stats.Refused++
+	default:
+		g.stats.Granted++
+		return gate.NewPass(&stray{pass: p, cancel: cancel}, 0, w.cost), false, nil
+	}
+	return gate.Pass{}, false, err
 }
+
+// errShut is what an entry of the fallback is left with that came while nobody may be let in.
+var errShut = errors.New("redisgate: held or closed")
+
+// shut reports whether nobody may be let in by the fallback, either.
+func (g *Gate) shut() bool { return g.closed || g.held(instant()) }
 
 func (g *Gate) count(n *uint64) {
 	g.mu.Lock()

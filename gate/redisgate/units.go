@@ -170,6 +170,9 @@ func (g *Gate) unitsAt(now int64) int64 {
 	if u.use > 0 || g.queue.count > 0 || u.noted {
 		at = min(at, later(u.renewed, g.beat()))
 	}
+	if !g.heard && g.link.unit && g.queue.count > len(g.slots) {
+		at = min(at, max(later(u.renewed, blind), g.link.held)) // nobody says that there are some
+	}
 	return at
 }
 
@@ -199,11 +202,12 @@ func (g *Gate) bare() {
 	}
 }
 
-// lend hands on units that Redis knows this member has, where that is all an entry needs.
+// lend hands on units that Redis knows this member has, where that is all an entry needs, and the hub
+// hears for it: who does not hear of a hold has to ask.
 func (g *Gate) lend(cost int) (slot, bool) {
 	u := &g.units
 	now := instant()
-	if g.ttl == 0 || g.timed || g.held(now) || !g.spare(cost, now) {
+	if g.ttl == 0 || g.timed || !g.heard || g.held(now) || !g.spare(cost, now) {
 		return slot{}, false
 	}
 	u.use += cost
