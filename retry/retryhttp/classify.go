@@ -101,8 +101,13 @@ var unsendables = []string{
 }
 
 func unsendable(err error) bool {
-	text := err.Error()
-	return slices.ContainsFunc(unsendables, func(s string) bool { return strings.HasPrefix(text, s) })
+	for ; err != nil; err = errors.Unwrap(err) { // it may have broken a connection, too
+		text := err.Error()
+		if slices.ContainsFunc(unsendables, func(s string) bool { return strings.HasPrefix(text, s) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // replayable reports whether the request can be sent once more, body and all.
