@@ -77,7 +77,7 @@ type node struct {
 	clk    *timing.Clock // nil: time does not matter to this member
 	alarm  *timing.Alarm // nil where clk is
 	parked parking       // guarded by the domain: who waits for this member, by arrival
-	front  int64         // guarded by the domain: until then somebody else stood first here
+	front  int64         // guarded by the domain: until then somebody else stood first here; 0 where clk is nil
 	lanes  []*place      // guarded by the domain: all lanes with this member where somebody waits
 	now    int64         // guarded by the domain: the last reading of the clock since it was synced
 	synced bool          // guarded by the domain: it is in domain.synced
@@ -265,8 +265,14 @@ func (d *domain) process(n *node) {
 	}
 }
 
-// passed notes that somebody stood first here until at.
-func (n *node) passed(at int64) { n.front = max(n.front, at) }
+// passed notes that somebody stood first here until at. A member without a clock has no front: those
+// who share it may go by different clocks or by none, and who waits for it is due at the very
+// instant at which it is looked at.
+func (n *node) passed(at int64) {
+	if n.clk != nil {
+		n.front = max(n.front, at)
+	}
+}
 
 // ring is what the alarm calls.
 func (n *node) ring() {
