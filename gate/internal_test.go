@@ -4,9 +4,12 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/benbjohnson/clock"
 
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/pace"
@@ -105,6 +108,69 @@ func TestWindowLogEpoch(t *testing.T) {
 		l.open()
 		if after := l.state.Load(); after == before || uint32(after) != uint32(before) {
 			t.Errorf("%s: state %x, was %x: want another one with the same number", c.name, after, before)
+		}
+	}
+}
+
+// Runs that are settled to nothing are forgotten under the lock while somebody who began before
+// finds that they no longer count: what is gone never gets ahead of what is to come.
+func TestWindowLogSettledAtTheEndOfTheSpan(t *testing.T) {
+	const span = int64(time.Microsecond)
+	clk := timing.New(nil)
+	l := newWindowLog(8)
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !over.Load() {
+				l.take(clk, span, 4, 4)
+			}
+		})
+	}
+	for range 30_000 {
+		l.close()
+		now := clk.Now()
+		l.expire(now, span)
+		next, number := l.push(now, 1)
+		if next != l {
+			t.Fatal("the log has grown")
+		}
+		l.open()
+		for clk.Now() < now+span {
+		}
+		l.close()
+		l.settle(number, -1)
+		if gone, next := l.bounds(); int32(next-gone) < 0 {
+			t.Errorf("gone are those before %d, and the next is %d", gone, next)
+			break
+		}
+	}
+	over.Store(true)
+	wg.Wait()
+}
+
+// A place in the log is used again only when it is known to everybody that its run is gone.
+func TestWindowLogWritesOverWhatIsGone(t *testing.T) {
+	const span = int64(time.Second)
+	m := clock.NewMock()
+	clk := timing.New(m)
+	l := newWindowLog(8)
+	l.open()
+	for i := range 7 {
+		if _, found := l.take(clk, span, 7, 1); found != picked {
+			t.Fatalf("entry %d of 7: %v", i, found)
+		}
+	}
+	m.Add(time.Minute)
+	if _, found := l.take(clk, span, 7, 1); found != busy || l.run(0).tag.Load() != 1 {
+		t.Errorf("%v, and the place of the run before the first that may count has tag %d", found, l.run(0).tag.Load())
+	}
+	l.close()
+	l.expire(clk.Now(), span)
+	l.open()
+	for i := range 7 {
+		if _, found := l.take(clk, span, 7, 1); found != picked {
+			t.Fatalf("entry %d of 7, a minute later: %v", i, found)
 		}
 	}
 }
