@@ -248,3 +248,34 @@ func TestNewAdaptivePanics(t *testing.T) {
 		}
 	}
 }
+
+// A hold that is over is past, like a grant: a change of the interval brings back no part of it, and
+// nobody bursts because of one.
+func TestIntervalChangesAfterAHold(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Clock: b.Clock()})
+		p, _ := g.TryEnter(1)
+		g.Hold(10 * time.Minute)
+		b.Advance(10*time.Minute + time.Second)
+		p.Leave(gate.Throttled(0, errTooMany))
+		if s := g.Stats(); s.NextDue > g.Interval() || s.HeldFor != 0 {
+			b.Errorf("throttled after a hold: at an interval of %v, the next is due in %v", g.Interval(), s.NextDue)
+		}
+
+		g = gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Burst: 10, Clock: b.Clock()})
+		p, _ = g.TryEnter(1)
+		p.Leave(gate.Throttled(0, errTooMany))
+		b.Advance(time.Hour)
+		p, _ = g.TryEnter(1)
+		g.Hold(time.Minute)
+		b.Advance(time.Minute)
+		p.Leave(nil) // the interval is shorter from now on
+		got := 0
+		for _, ok := g.TryEnter(1); ok; _, ok = g.TryEnter(1) {
+			got++
+		}
+		if got != 1 {
+			b.Errorf("%d got in at once after a hold, want 1", got)
+		}
+	})
+}
