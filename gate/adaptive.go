@@ -228,9 +228,14 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 	if err == nil {
 		// Most successes change nothing: those who wait need not be looked at.
 		d := m.n.lock()
+		before := m.step.Interval()
 		if m.step.Success(mark) {
 			g.repace(m.n.lane.read(d))
-			d.mark(&g.n)
+			if m.step.Interval() > before {
+				g.n.replan(d)
+			} else {
+				g.n.revisit(d) // no deadline has come out of reach
+			}
 		}
 		d.unlock()
 		return

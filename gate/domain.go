@@ -297,17 +297,25 @@ func (n *node) change(f func(now int64)) {
 	d.unlock()
 }
 
-// replan looks after everyone who waits when the plan of the member has changed, also
-// those who are parked elsewhere: a latch goes by the plans of others.
+// replan looks after everyone who waits when the plan of the member has changed.
 func (n *node) replan(d *domain) {
+	n.revisit(d)
 	for i := len(n.lanes) - 1; i >= 0; i-- {
 		l := n.lanes[i].lane
+		l.review(d, l.read(d)) // takes it out of n.lanes, if nobody is left
+	}
+}
+
+// revisit sees to it that the first of everyone who waits is looked at when the plan of the member
+// has changed, also where they are parked elsewhere: a latch goes by the plans of others.
+func (n *node) revisit(d *domain) {
+	for _, at := range n.lanes {
+		l := at.lane
 		for j := range l.places {
 			if p := &l.places[j]; p.pos >= 0 {
 				d.mark(p.n)
 			}
 		}
-		l.review(d, l.read(d)) // takes it out of n.lanes, if nobody is left
 	}
 	d.mark(n)
 }

@@ -546,3 +546,32 @@ func TestHeldCompositeIsNotIdle(t *testing.T) {
 		}
 	})
 }
+
+// Who waits because a composite was held goes by the interval of an Adaptive as it is, also where a
+// success has made that shorter.
+func TestRecoveryReplansAfterHoldOfComposite(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		e, end := newEntries(b)
+		defer end()
+		g := gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Burst: 200, Backoff: 60, Clock: b.Clock()})
+		held := gate.All(g, gate.NewConcurrency(100))
+		p, _ := g.TryEnter(1)
+		p.Leave(gate.Throttled(0, errTooMany))
+		b.Advance(300 * time.Minute) // its bucket is full again
+		hold(held, time.Second)
+		b.Advance(time.Second)
+		e.enter(held, 2)
+		began := b.Now()
+		e.want("after the hold", began)
+		for range 150 {
+			if p, ok := g.TryEnter(1); ok {
+				p.Leave(nil)
+			}
+		}
+		if g.Interval() != time.Second {
+			b.Fatalf("interval %v, want 1s", g.Interval())
+		}
+		b.Advance(2 * time.Second)
+		e.want("at the interval of then", began+time.Second)
+	})
+}
