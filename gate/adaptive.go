@@ -174,12 +174,12 @@ func (g *Adaptive) Reset() {
 }
 
 // Stats returns the statistics of the gate at this instant. It is idle only at the pace asked
-// for.
+// for, and not where that is being tried or a throttle counts towards GiveUp.
 func (g *Adaptive) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	now := g.n.lane.read(d)
-	idle := g.state.Full(now) && g.step.Interval() == int64(g.asked.Interval()) && !g.step.GaveUp()
+	idle := g.state.Full(now) && g.step.Fresh()
 	return g.n.stats(now, 0, g.state.Held(), idle)
 }
 

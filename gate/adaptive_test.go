@@ -279,3 +279,22 @@ func TestIntervalChangesAfterAHold(t *testing.T) {
 		}
 	})
 }
+
+// A gate that gives up after fewer throttles than a new one is not idle.
+func TestAdaptiveThatWasThrottledIsNotIdle(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Slowest: time.Second, GiveUp: 2, Clock: b.Clock()})
+		p, _ := g.TryEnter(1)
+		p.Leave(gate.Throttled(0, errTooMany))
+		b.Advance(time.Minute)
+		if g.Stats().Idle {
+			b.Error("idle, although one more throttle is the last")
+		}
+		p, _ = g.TryEnter(1)
+		p.Leave(nil)
+		b.Advance(time.Minute)
+		if !g.Stats().Idle {
+			b.Errorf("not idle after a success: %+v", g.Stats())
+		}
+	})
+}

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,10 @@ func (e *KeysError) Error() string {
 // well, let the function that makes the gates return [All] of one that they share and
 // one of their own; the shared one does not count for what may be forgotten.
 //
+// Nor is what an [Adaptive] has learned, and as its passes may still say something, they keep
+// their key until they are left. Those of a [Rate] or a [Window] don't: a Settle counts for nothing
+// when it comes so late that all was idle again and the key forgotten.
+//
 // A gate from elsewhere can be forgotten when it says in its Stats that it is idle. One
 // that does not say anything is forgotten after Idle without an entry, if all have left.
 //
@@ -67,6 +72,7 @@ type keyGate[K comparable] struct {
 	key  K
 	gate Gate
 	born uint64 // members made before are shared with others
+	kept bool   // until the passes are left
 	use
 	last int64 // when somebody last looked and it had been used; guarded by Keyed.mu
 }
@@ -183,6 +189,7 @@ func (k *Keyed[K]) pin(key K) *keyGate[K] {
 	if fresh.gate = k.make(key); fresh.gate == nil {
 		panic(fmt.Sprintf("gate: Keyed: the function must return a gate, got nil for key %v", key))
 	}
+	fresh.kept = !fresh.knows() || fresh.learns()
 	now := k.clk.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -269,9 +276,9 @@ func (u *use) pin() bool {
 }
 
 // release ends the use of the gate by somebody who has got in. A gate that can't tell
-// what is in use stays pinned until the pass is left.
+// what is in use stays pinned until the pass is left, and so does one that learns from that.
 func (e *keyGate[K]) release(p Pass, cost int) Pass {
-	if !e.knows() {
+	if e.kept {
 		return NewPass(&pinned{Pass: p, use: &e.use}, 0, cost)
 	}
 	e.pins.Add(-1)
@@ -285,6 +292,21 @@ func (e *keyGate[K]) knows() bool {
 	}
 	_, ok := e.gate.(interface{ Stats() Stats })
 	return ok
+}
+
+// learns reports whether an Adaptive of the key's own is the gate or a member of it.
+func (e *keyGate[K]) learns() bool {
+	var members []member
+	switch g := e.gate.(type) {
+	case *all:
+		members = g.inside
+	case interface{ member() member }:
+		members = []member{g.member()}
+	}
+	return slices.ContainsFunc(members, func(m member) bool {
+		_, ok := m.(*adaptiveMember)
+		return ok && m.node().born > e.born
+	})
 }
 
 // retire takes the gate out of use for good, if a new one would do just the same.

@@ -205,3 +205,46 @@ func TestKeyedForInAll(t *testing.T) {
 		t.Errorf("in use after all have left: %s", in)
 	}
 }
+
+// Whoever is under way may still be throttled, so the key of an Adaptive is not forgotten before, and
+// nobody gets past what the far side has said.
+func TestKeyedAdaptiveIsKeptForItsPasses(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		adaptive := func() gate.Gate {
+			return gate.NewAdaptive(pace.PerSecond(100), &gate.AdaptiveOptions{Clock: b.Clock()})
+		}
+		rate := func() gate.Gate {
+			return gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Clock: b.Clock()})
+		}
+		for name, make := range map[string]func(string) gate.Gate{
+			"alone":  func(string) gate.Gate { return adaptive() },
+			"in All": func(string) gate.Gate { return gate.All(rate(), adaptive()) },
+		} {
+			k := gate.NewKeyed(make, &gate.KeyedOptions{MaxKeys: 1, Idle: time.Second, Clock: b.Clock()})
+			p, _ := k.TryEnter("a", 1)
+			b.Advance(time.Minute)
+			if _, ok := k.TryEnter("b", 1); ok || k.Len() != 1 {
+				b.Errorf("%s: forgotten while its pass was out", name)
+			}
+			p.Leave(gate.Throttled(time.Hour, errTooMany))
+			b.Advance(time.Minute)
+			if _, ok := k.TryEnter("a", 1); ok {
+				b.Errorf("%s: in, although the far side has said to keep away", name)
+			}
+		}
+		// One that all keys share is not forgotten with them.
+		shared := adaptive()
+		k := gate.NewKeyed(func(string) gate.Gate {
+			return gate.All(shared, rate())
+		}, &gate.KeyedOptions{MaxKeys: 1, Clock: b.Clock()})
+		p, _ := k.TryEnter("a", 1)
+		b.Advance(time.Second)
+		if _, ok := k.TryEnter("b", 1); !ok {
+			b.Error("kept for the sake of the Adaptive that all share")
+		}
+		p.Leave(gate.Throttled(time.Hour, errTooMany))
+		if _, ok := k.TryEnter("a", 1); ok {
+			b.Error("in, although the far side has said to keep away")
+		}
+	})
+}
