@@ -64,3 +64,38 @@ func TestSlotsAreSharedWithoutClock(t *testing.T) {
 		})
 	}
 }
+
+// listed is a gate from elsewhere that can't be compared.
+type listed struct {
+	mute
+	_ []int
+}
+
+// A gate from elsewhere counts once as well, in however many composites it is named.
+func TestOutsideGateCountsOnce(t *testing.T) {
+	ctx := context.Background()
+	slots := gate.NewConcurrency(3)
+	keys := gate.NewKeyed(func(string) gate.Gate { return slots }, nil)
+	for name, c := range map[string]struct {
+		out  gate.Gate
+		want int
+	}{
+		"by value":       {mute{slots}, 1},
+		"by pointer":     {&mute{slots}, 1},
+		"a key":          {keys.For("a"), 1},
+		"not comparable": {listed{mute: mute{slots}}, 3},
+	} {
+		one, other := gate.NewConcurrency(1), gate.NewConcurrency(1)
+		g := gate.All(gate.All(one, c.out), gate.All(other, c.out), c.out)
+		p, ok := g.TryEnter(1)
+		if in := slots.Stats().InUse; !ok || in != c.want {
+			t.Errorf("%s: TryEnter took %d slots, %v, want %d", name, in, ok, c.want)
+		}
+		p.Leave(nil)
+		p, err := g.Enter(ctx, 1)
+		if in := slots.Stats().InUse; err != nil || in != c.want {
+			t.Errorf("%s: Enter took %d slots, %v, want %d", name, in, err, c.want)
+		}
+		p.Leave(nil)
+	}
+}
