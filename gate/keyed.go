@@ -41,14 +41,16 @@ func (e *KeysError) Error() string {
 // place would do just the same: nobody waits, nothing is in use, no token is missing. So
 // forgetting never gives anything back that was spent. To limit all keys together as
 // well, let the function that makes the gates return [All] of one that they share and
-// one of their own; the shared one does not count for what may be forgotten.
+// one of their own; the shared one does not count for what may be forgotten, if it is of this
+// package and not [Of] a limiter.
 //
 // Nor is what an [Adaptive] has learned, and as its passes may still say something, they keep
 // their key until they are left. Those of a [Rate] or a [Window] don't: a Settle counts for nothing
 // when it comes so late that all was idle again and the key forgotten.
 //
 // A gate from elsewhere can be forgotten when it says in its Stats that it is idle. One
-// that does not say anything is forgotten after Idle without an entry, if all have left.
+// that does not say anything, or a composite with one, is forgotten after Idle without an entry, if
+// all have left.
 //
 // Entering with a known key adds no lock. Make a Keyed with [NewKeyed]; the zero value
 // does not work. It is no Gate itself, [Keyed.For] gives one.
@@ -72,6 +74,7 @@ type keyGate[K comparable] struct {
 	key  K
 	gate Gate
 	born uint64 // members made before are shared with others
+	mute bool   // the gate does not say when it is idle
 	kept bool   // until the passes are left
 	use
 	last int64 // when somebody last looked and it had been used; guarded by Keyed.mu
@@ -189,7 +192,8 @@ func (k *Keyed[K]) pin(key K) *keyGate[K] {
 	if fresh.gate = k.make(key); fresh.gate == nil {
 		panic(fmt.Sprintf("gate: Keyed: the function must return a gate, got nil for key %v", key))
 	}
-	fresh.kept = !fresh.knows() || fresh.learns()
+	fresh.mute = !knows(fresh.gate)
+	fresh.kept = fresh.mute || fresh.learns()
 	now := k.clk.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -242,7 +246,7 @@ func (k *Keyed[K]) evict(now int64) bool {
 		e := k.line[k.hand]
 		if e.used.Swap(false) {
 			e.last = now
-		} else if (e.knows() || now-e.last >= k.idle) && e.retire() {
+		} else if (!e.mute || now-e.last >= k.idle) && e.retire() {
 			k.forget(k.hand)
 			return true
 		}
@@ -285,12 +289,15 @@ func (e *keyGate[K]) release(p Pass, cost int) Pass {
 	return p
 }
 
-// knows reports whether the gate says when it is idle.
-func (e *keyGate[K]) knows() bool {
-	if _, ok := e.gate.(*of); ok {
+// knows reports whether a gate says when it is idle.
+func knows(g Gate) bool {
+	switch g := g.(type) {
+	case *of:
 		return false
+	case *all:
+		return !slices.ContainsFunc(g.outside, func(out Gate) bool { return !knows(out) })
 	}
-	_, ok := e.gate.(interface{ Stats() Stats })
+	_, ok := g.(interface{ Stats() Stats })
 	return ok
 }
 
@@ -335,7 +342,7 @@ func (e *keyGate[K]) idle() bool {
 			}
 		}
 		for _, out := range g.outside {
-			if s, ok := StatsOf(out); ok && !s.Idle {
+			if s, _ := StatsOf(out); knows(out) && !s.Idle {
 				return false
 			}
 		}
@@ -346,7 +353,7 @@ func (e *keyGate[K]) idle() bool {
 		}
 	}
 	s, _ := StatsOf(e.gate)
-	return s.Idle || !e.knows()
+	return s.Idle || e.mute
 }
 
 // pinned is a pass that keeps its key from being forgotten.

@@ -248,3 +248,37 @@ func TestKeyedAdaptiveIsKeptForItsPasses(t *testing.T) {
 		}
 	})
 }
+
+// A composite with a limiter that says nothing of itself is forgotten like that alone, but not
+// while something is missing of the rest.
+func TestKeyedMuteMember(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		for name, out := range map[string]gate.Gate{
+			"Of":   gate.Of(&spin{}),
+			"mute": mute{gate.NewConcurrency(10)},
+		} {
+			k := gate.NewKeyed(func(int) gate.Gate {
+				return gate.All(out, gate.NewRate(pace.PerHour(1), &gate.RateOptions{Clock: b.Clock()}))
+			}, &gate.KeyedOptions{MaxKeys: 1, Idle: time.Minute, Clock: b.Clock()})
+			p, err := k.Enter(context.Background(), 1, 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Advance(2 * time.Hour)
+			if _, ok := k.TryEnter(2, 1); ok || k.Len() != 1 {
+				b.Errorf("%s: forgotten while its pass was out", name)
+			}
+			p.Leave(nil)
+			b.Advance(2 * time.Minute)
+			if k.Len() != 0 {
+				b.Errorf("%s: not forgotten after two idle minutes", name)
+			}
+			p, _ = k.Enter(context.Background(), 1, 1)
+			p.Leave(nil)
+			b.Advance(10 * time.Minute)
+			if k.Len() != 1 {
+				b.Errorf("%s: forgotten while a token is missing", name)
+			}
+		}
+	})
+}
