@@ -61,7 +61,8 @@ type Keyed[K comparable] struct {
 	clk  *timing.Clock
 
 	keys    sync.Map // K to *keyGate[K]; written under mu
-	refused atomic.Uint64
+
+	refused, abandoned atomic.Uint64 // with a key that was not there
 
 	mu    sync.Mutex // guards all below; the locks of gates may be taken under it
 	line  []*keyGate[K]
@@ -113,13 +114,20 @@ func NewKeyed[K comparable](make func(K) Gate, o *KeyedOptions) *Keyed[K] {
 }
 
 // Enter enters the gate of the key, as [Gate] describes. If there is no room for a new
-// key, it fails with a *[KeysError].
+// key, it fails with a *[KeysError]. It panics on a key that does not equal itself, such as NaN,
+// which could never be found again.
 func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 	checkEntry("Keyed.Enter", ctx, cost)
-	e := k.pin(key)
+	e := k.known(key)
 	if e == nil {
-		k.refused.Add(1)
-		return Pass{}, &KeysError{k.max}
+		if err := timing.Ended(ctx); err != nil {
+			k.abandoned.Add(1)
+			return Pass{}, err
+		}
+		if e = k.pin(key); e == nil {
+			k.refused.Add(1)
+			return Pass{}, &KeysError{k.max}
+		}
 	}
 	p, err := e.gate.Enter(ctx, cost)
 	if err != nil {
@@ -130,7 +138,7 @@ func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 }
 
 // TryEnter enters the gate of the key, as [Gate] describes. If there is no room for a new
-// key, it refuses.
+// key, it refuses. It panics as Enter does.
 func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 	checkCost("Keyed.TryEnter", cost)
 	e := k.pin(key)
@@ -159,11 +167,11 @@ func (k *Keyed[K]) Len() int {
 	return len(k.line)
 }
 
-// Stats returns the sums over all keys that are remembered, and what was refused because
-// there was no room for a new one. NextDue and HeldFor are those of the key that is
+// Stats returns the sums over all keys that are remembered, what was refused because
+// there was no room for a new one, and what was abandoned before one was made. NextDue and HeldFor are those of the key that is
 // furthest behind.
 func (k *Keyed[K]) Stats() Stats {
-	sum := Stats{Refused: k.refused.Load(), Idle: true}
+	sum := Stats{Refused: k.refused.Load(), Abandoned: k.abandoned.Load(), Idle: true}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, e := range k.line {
@@ -180,13 +188,24 @@ func (k *Keyed[K]) Stats() Stats {
 	return sum
 }
 
-// pin returns the gate of the key, made if need be, and keeps it from being forgotten. It
-// returns nil if there is no room.
-func (k *Keyed[K]) pin(key K) *keyGate[K] {
+// known returns the gate of the key and keeps it from being forgotten, or returns nil if there is
+// none.
+func (k *Keyed[K]) known(key K) *keyGate[K] {
 	if v, ok := k.keys.Load(key); ok {
 		if e := v.(*keyGate[K]); e.pin() {
 			return e
 		}
+	}
+	return nil
+}
+
+// pin is known for a key whose gate is made if need be. It returns nil if there is no room.
+func (k *Keyed[K]) pin(key K) *keyGate[K] {
+	if e := k.known(key); e != nil {
+		return e
+	}
+	if same := key; same != key {
+		panic(fmt.Sprintf("gate: Keyed: a key must be equal to itself, got %v", key))
 	}
 	fresh := &keyGate[K]{key: key, born: domains.Load()}
 	if fresh.gate = k.make(key); fresh.gate == nil {
@@ -197,10 +216,8 @@ func (k *Keyed[K]) pin(key K) *keyGate[K] {
 	now := k.clk.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v, ok := k.keys.Load(key); ok {
-		if e := v.(*keyGate[K]); e.pin() {
-			return e
-		}
+	if e := k.known(key); e != nil {
+		return e
 	}
 	if len(k.line) >= k.max && !k.evict(now) {
 		return nil

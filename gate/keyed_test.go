@@ -282,3 +282,28 @@ func TestKeyedMuteMember(t *testing.T) {
 		}
 	})
 }
+
+// A context that is done makes no key, and gets its cause whether or not there is room for one.
+func TestKeyedDoneContext(t *testing.T) {
+	made := 0
+	k := gate.NewKeyed(func(int) gate.Gate {
+		made++
+		return gate.NewConcurrency(1)
+	}, &gate.KeyedOptions{MaxKeys: 1})
+	done, cancel := context.WithCancelCause(context.Background())
+	cancel(errGone)
+	if _, err := k.Enter(done, 1, 1); err != errGone || made != 0 || k.Len() != 0 {
+		t.Errorf("a new key: %v, %d gates made, %d keys", err, made, k.Len())
+	}
+	p, _ := k.TryEnter(1, 1)
+	if _, err := k.Enter(done, 2, 1); err != errGone || made != 1 {
+		t.Errorf("no room: %v, %d gates made", err, made)
+	}
+	if _, err := k.Enter(done, 1, 1); err != errGone {
+		t.Errorf("a known key: %v", err)
+	}
+	if s := k.Stats(); s.Abandoned != 3 || s.Refused != 0 {
+		t.Errorf("%+v, want 3 abandoned", s)
+	}
+	p.Leave(nil)
+}
