@@ -206,6 +206,17 @@ func TestWindowLogWraps(t *testing.T) {
 	}
 }
 
+// A run that nobody has written yet is taken for written under no number, also where those wrap
+// around.
+func TestWindowLogUnwritten(t *testing.T) {
+	l := newWindowLog(8)
+	for number := int64(-20); number <= 20; number++ {
+		if number != 0 && l.run(uint32(number)).tag.Load() == uint32(number)+1 {
+			t.Errorf("number %d", uint32(number))
+		}
+	}
+}
+
 // The first who wait are woken by a bell, and the alarm calls its function for those behind
 // them alone. Whoever has gone, or was sent away, leaves the bell to others.
 func TestBellsAreForTheFirst(t *testing.T) {

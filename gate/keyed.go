@@ -60,7 +60,7 @@ type Keyed[K comparable] struct {
 	idle int64
 	clk  *timing.Clock
 
-	keys    sync.Map // K to *keyGate[K]; written under mu
+	keys sync.Map // K to *keyGate[K]; written under mu
 
 	refused, abandoned atomic.Uint64 // with a key that was not there
 

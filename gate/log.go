@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 
@@ -45,6 +46,9 @@ const (
 // newWindowLog returns a log that is closed, with a run of nothing long ago.
 func newWindowLog(size int) *windowLog {
 	l := &windowLog{runs: make([]run, size)}
+	for i := range l.runs {
+		l.runs[i].tag.Store(uint32(i)) // not written: it is the tag of numbers that have another place
+	}
 	l.runs[0].tag.Store(1)
 	l.state.Store(1 | shut)
 	l.gone.Store(1)
@@ -211,13 +215,14 @@ func (l *windowLog) moveTo(number uint32) {
 	l.state.Store(l.state.Load()&^uint64(epoch-1) | uint64(number))
 }
 
-// settle adds tokens to a run, if it still counts, and to the sums of those after it. Empty
-// runs at the end are forgotten.
+// settle adds tokens to a run, if it still counts, and to the sums of those after it: no more than
+// can be counted. Empty runs at the end are forgotten.
 func (l *windowLog) settle(number uint32, tokens int) {
 	first, next := l.bounds()
 	if number-first >= next-first {
 		return
 	}
+	tokens = min(tokens, math.MaxInt-l.used(first))
 	for n := number; n != next; n++ {
 		l.read(n)
 		l.run(n).sum.Add(uint64(tokens))
