@@ -2,6 +2,7 @@ package gate
 
 import (
 	"container/heap"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -336,7 +337,9 @@ func (n *node) stats(now int64, inUse int, held int64, idle bool) Stats {
 	s.Granted = n.granted.Load()
 	s.Waiting = n.waiting()
 	s.InUse = inUse
-	s.HeldFor = span(now, held)
+	if s.HeldFor = span(now, held); held == never {
+		s.HeldFor = math.MaxInt64
+	}
 	s.Idle = idle && s.Waiting == 0
 	if len(n.parked) > 0 {
 		w := n.parked[0].lane.head

@@ -168,8 +168,8 @@ func (k *Keyed[K]) Len() int {
 }
 
 // Stats returns the sums over all keys that are remembered, what was refused because
-// there was no room for a new one, and what was abandoned before one was made. NextDue and HeldFor are those of the key that is
-// furthest behind.
+// there was no room for a new one, and what was abandoned before one was made. NextDue and
+// HeldFor are those of the key that is furthest behind.
 func (k *Keyed[K]) Stats() Stats {
 	sum := Stats{Refused: k.refused.Load(), Abandoned: k.abandoned.Load(), Idle: true}
 	k.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -573,5 +574,26 @@ func TestRecoveryReplansAfterHoldOfComposite(t *testing.T) {
 		}
 		b.Advance(2 * time.Second)
 		e.want("at the interval of then", began+time.Second)
+	})
+}
+
+// A hold that is never over is said to last as long as can be said.
+func TestHeldForEver(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		for name, g := range map[string]gate.Gate{
+			"Rate":     gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()}),
+			"Window":   gate.NewWindow(1, time.Second, &gate.WindowOptions{Clock: b.Clock()}),
+			"Adaptive": gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Clock: b.Clock()}),
+			"All":      gate.All(gate.NewConcurrency(1), gate.NewWindow(1, time.Second, &gate.WindowOptions{Clock: b.Clock()})),
+		} {
+			hold(g, math.MaxInt64)
+			b.Advance(time.Hour)
+			if _, ok := g.TryEnter(1); ok {
+				b.Errorf("%s: let in", name)
+			}
+			if d := heldFor(g); d != math.MaxInt64 {
+				b.Errorf("%s: held for %v", name, d)
+			}
+		}
 	})
 }
