@@ -24,7 +24,8 @@ type AdaptiveOptions struct {
 	// interval asked for where that is longer.
 	Slowest time.Duration
 
-	// Backoff is what the interval is multiplied by when the far side throttles. 0 means 2.
+	// Backoff is what the interval is multiplied by when the far side throttles. 0 means 2, and
+	// 1e9 is the most.
 	Backoff float64
 
 	// Recover is what the interval is multiplied by on a success, where the way back is known to
@@ -74,7 +75,7 @@ type Adaptive struct {
 
 // NewAdaptive returns a gate that starts at the rate given, which it never exceeds. It
 // panics on the zero Rate, on one that is unlimited or above one a nanosecond, on a Backoff
-// that is not above 1, a Recover that is not between 0 and 1, a Slowest that is shorter than
+// that is not above 1 or is above 1e9, a Recover that is not between 0 and 1, a Slowest that is shorter than
 // the interval asked for, and on negative options.
 func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 	if o == nil {
@@ -103,8 +104,10 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		panic(fmt.Sprintf("gate: NewAdaptive: the rate must be at most one a nanosecond, got %v", r))
 	case c.Slowest < c.Fastest:
 		panic(fmt.Sprintf("gate: NewAdaptive: Slowest must be at least the interval of the rate, %v, got %v", fastest, o.Slowest))
-	case !(c.Backoff > 1) || c.Backoff > 1e9:
+	case !(c.Backoff > 1):
 		panic(fmt.Sprintf("gate: NewAdaptive: Backoff must be above 1, got %v", o.Backoff))
+	case c.Backoff > 1e9:
+		panic(fmt.Sprintf("gate: NewAdaptive: Backoff must be at most 1e9, got %v", o.Backoff))
 	case !(c.Recover > 0 && c.Recover < 1):
 		panic(fmt.Sprintf("gate: NewAdaptive: Recover must be between 0 and 1, got %v", o.Recover))
 	case c.GiveUp < 0:
@@ -241,7 +244,7 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 		return
 	}
 	t, ok := errors.AsType[*ThrottledError](err)
-	if !ok {
+	if !ok || t == nil {
 		return
 	}
 	m.n.change(func(now int64) {

@@ -222,6 +222,9 @@ func TestAdaptiveOtherErrors(t *testing.T) {
 		p, _ = g.TryEnter(1)
 		p.Leave(errors.New("404"))
 		b.Advance(time.Second)
+		p, _ = g.TryEnter(1)
+		p.Leave((*gate.ThrottledError)(nil)) // in an error that is not nil
+		b.Advance(time.Second)
 		panics(func() {
 			gate.Do(context.Background(), g, 1, func(context.Context) error { panic("no") })
 		})
@@ -239,6 +242,7 @@ func TestNewAdaptivePanics(t *testing.T) {
 		"gate: NewAdaptive: Burst must not be negative, got -1":                             func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Burst: -1}) },
 		"gate: NewAdaptive: Slowest must be at least the interval of the rate, 1s, got 1ms": func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Slowest: ms}) },
 		"gate: NewAdaptive: Backoff must be above 1, got 0.5":                               func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Backoff: 0.5}) },
+		"gate: NewAdaptive: Backoff must be at most 1e9, got 2e+09":                         func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Backoff: 2e9}) },
 		"gate: NewAdaptive: Backoff must be above 1, got NaN":                               func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Backoff: math.NaN()}) },
 		"gate: NewAdaptive: Recover must be between 0 and 1, got 1.5":                       func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Recover: 1.5}) },
 		"gate: NewAdaptive: GiveUp must not be negative, got -1":                            func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{GiveUp: -1}) },
