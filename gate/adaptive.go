@@ -24,7 +24,8 @@ type AdaptiveOptions struct {
 	// interval asked for where that is longer.
 	Slowest time.Duration
 
-	// Backoff is what the interval is multiplied by when the far side throttles. 0 means 2.
+	// Backoff is what the interval is multiplied by when the far side throttles. 0 means 2, and
+	// 1e9 is the most.
 	Backoff float64
 
 	// Recover is what the interval is multiplied by on a success, where the way back is known to
@@ -74,7 +75,7 @@ type Adaptive struct {
 
 // NewAdaptive returns a gate that starts at the rate given, which it never exceeds. It
 // panics on the zero Rate, on one that is unlimited or above one a nanosecond, on a Backoff
-// that is not above 1, a Recover that is not between 0 and 1, a Slowest that is shorter than
+// that is not above 1 or is above 1e9, a Recover that is not between 0 and 1, a Slowest that is shorter than
 // the interval asked for, and on negative options.
 func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 	if o == nil {
@@ -103,8 +104,10 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		panic(fmt.Sprintf("gate: NewAdaptive: the rate must be at most one a nanosecond, got %v", r))
 	case c.Slowest < c.Fastest:
 		panic(fmt.Sprintf("gate: NewAdaptive: Slowest must be at least the interval of the rate, %v, got %v", fastest, o.Slowest))
-	case !(c.Backoff > 1) || c.Backoff > 1e9:
+	case !(c.Backoff > 1):
 		panic(fmt.Sprintf("gate: NewAdaptive: Backoff must be above 1, got %v", o.Backoff))
+	case c.Backoff > 1e9:
+		panic(fmt.Sprintf("gate: NewAdaptive: Backoff must be at most 1e9, got %v", o.Backoff))
 	case !(c.Recover > 0 && c.Recover < 1):
 		panic(fmt.Sprintf("gate: NewAdaptive: Recover must be between 0 and 1, got %v", o.Recover))
 	case c.GiveUp < 0:
@@ -174,12 +177,12 @@ func (g *Adaptive) Reset() {
 }
 
 // Stats returns the statistics of the gate at this instant. It is idle only at the pace asked
-// for.
+// for, and not where that is being tried or a throttle counts towards GiveUp.
 func (g *Adaptive) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	now := g.n.lane.read(d)
-	idle := g.state.Full(now) && g.step.Interval() == int64(g.asked.Interval()) && !g.step.GaveUp()
+	idle := g.state.Full(now) && g.step.Fresh()
 	return g.n.stats(now, 0, g.state.Held(), idle)
 }
 
@@ -228,15 +231,20 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 	if err == nil {
 		// Most successes change nothing: those who wait need not be looked at.
 		d := m.n.lock()
+		before := m.step.Interval()
 		if m.step.Success(mark) {
 			g.repace(m.n.lane.read(d))
-			d.mark(&g.n)
+			if m.step.Interval() > before {
+				g.n.replan(d)
+			} else {
+				g.n.revisit(d) // no deadline has come out of reach
+			}
 		}
 		d.unlock()
 		return
 	}
 	t, ok := errors.AsType[*ThrottledError](err)
-	if !ok {
+	if !ok || t == nil {
 		return
 	}
 	m.n.change(func(now int64) {

@@ -281,6 +281,9 @@ func TestAdaptiveOtherErrors(t *testing.T) {
 		p, _ = g.TryEnter(1)
 		p.Leave(errors.New("404"))
 		b.Advance(time.Second)
+		p, _ = g.TryEnter(1)
+		p.Leave((*gate.ThrottledError)(nil)) // in an error that is not nil
+		b.Advance(time.Second)
 		panics(func() {
 			gate.Do(context.Background(), g, 1, func(context.Context) error { panic("no") })
 		})
@@ -298,6 +301,7 @@ func TestNewAdaptivePanics(t *testing.T) {
 		"gate: NewAdaptive: Burst must not be negative, got -1":                             func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Burst: -1}) },
 		"gate: NewAdaptive: Slowest must be at least the interval of the rate, 1s, got 1ms": func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Slowest: ms}) },
 		"gate: NewAdaptive: Backoff must be above 1, got 0.5":                               func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Backoff: 0.5}) },
+		"gate: NewAdaptive: Backoff must be at most 1e9, got 2e+09":                         func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Backoff: 2e9}) },
 		"gate: NewAdaptive: Backoff must be above 1, got NaN":                               func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Backoff: math.NaN()}) },
 		"gate: NewAdaptive: Recover must be between 0 and 1, got 1.5":                       func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{Recover: 1.5}) },
 		"gate: NewAdaptive: GiveUp must not be negative, got -1":                            func() { gate.NewAdaptive(second, &gate.AdaptiveOptions{GiveUp: -1}) },
@@ -306,4 +310,54 @@ func TestNewAdaptivePanics(t *testing.T) {
 			t.Errorf("panic %q, want %q", got, want)
 		}
 	}
+}
+
+// A hold that is over is past, like a grant: a change of the interval brings back no part of it, and
+// nobody bursts because of one.
+func TestIntervalChangesAfterAHold(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Clock: b.Clock()})
+		p, _ := g.TryEnter(1)
+		g.Hold(10 * time.Minute)
+		b.Advance(10*time.Minute + time.Second)
+		p.Leave(gate.Throttled(0, errTooMany))
+		if s := g.Stats(); s.NextDue > g.Interval() || s.HeldFor != 0 {
+			b.Errorf("throttled after a hold: at an interval of %v, the next is due in %v", g.Interval(), s.NextDue)
+		}
+
+		g = gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Burst: 10, Clock: b.Clock()})
+		p, _ = g.TryEnter(1)
+		p.Leave(gate.Throttled(0, errTooMany))
+		b.Advance(time.Hour)
+		p, _ = g.TryEnter(1)
+		g.Hold(time.Minute)
+		b.Advance(time.Minute)
+		p.Leave(nil) // the interval is shorter from now on
+		got := 0
+		for _, ok := g.TryEnter(1); ok; _, ok = g.TryEnter(1) {
+			got++
+		}
+		if got != 1 {
+			b.Errorf("%d got in at once after a hold, want 1", got)
+		}
+	})
+}
+
+// A gate that gives up after fewer throttles than a new one is not idle.
+func TestAdaptiveThatWasThrottledIsNotIdle(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Slowest: time.Second, GiveUp: 2, Clock: b.Clock()})
+		p, _ := g.TryEnter(1)
+		p.Leave(gate.Throttled(0, errTooMany))
+		b.Advance(time.Minute)
+		if g.Stats().Idle {
+			b.Error("idle, although one more throttle is the last")
+		}
+		p, _ = g.TryEnter(1)
+		p.Leave(nil)
+		b.Advance(time.Minute)
+		if !g.Stats().Idle {
+			b.Errorf("not idle after a success: %+v", g.Stats())
+		}
+	})
 }

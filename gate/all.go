@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,8 +41,8 @@ import (
 // positive does nothing. [Stats] tells for how long the composite or one of its members is
 // held.
 //
-// A gate that is named twice, or that is in a composite and named too, counts once. All
-// of nothing admits everyone, and All of one gate is that gate, with its own Hold or none.
+// A gate that is named twice, or that is in a composite and named too, counts once, unless it is
+// one from elsewhere that Go can't compare. All of nothing admits everyone, and All of one gate is that gate, with its own Hold or none.
 // All panics on a nil gate, and on gates whose clocks differ. Gates that share a composite
 // share a lock from then on.
 func All(gates ...Gate) Gate {
@@ -54,11 +55,11 @@ func All(gates ...Gate) Gate {
 		case *all:
 			a.inside = union(a.inside, g.inside)
 			a.latches = union(a.latches, g.latches)
-			a.outside = append(a.outside, g.outside...)
+			a.outside = unionOutside(a.outside, g.outside)
 		case interface{ member() member }:
 			a.inside = union(a.inside, []member{g.member()})
 		default:
-			a.outside = append(a.outside, g)
+			a.outside = unionOutside(a.outside, []Gate{g})
 		}
 	}
 	if len(gates) == 1 {
@@ -115,6 +116,16 @@ func union[T comparable](s, more []T) []T {
 	for _, m := range more {
 		if !slices.Contains(s, m) {
 			s = append(s, m)
+		}
+	}
+	return s
+}
+
+// unionOutside is union for gates of any type: those that can't be compared are taken for different.
+func unionOutside(s, more []Gate) []Gate {
+	for _, g := range more {
+		if !reflect.ValueOf(g).Comparable() || !slices.Contains(s, g) {
+			s = append(s, g)
 		}
 	}
 	return s

@@ -21,6 +21,7 @@ import (
 type Concurrency struct {
 	word  atomic.Int64 // free slots, which can be below zero; below them a count, and a bit if somebody waits
 	size  atomic.Int64 // slots in all; written under the domain's lock
+	owed  int64        // guarded by the domain: slots taken that the word has no bits for; it is locked while there are any
 	desks []desk       // where passes are given back, a power of two of them
 	shift uint         // 64 less the logarithm of their number
 	n     node
@@ -40,6 +41,13 @@ const (
 
 // maxSlots is the largest size, and the most that a pass can come to cost.
 const maxSlots = 1 << 40
+
+// maxDebt is how far below zero the free slots go in the word, with room for what is given back or
+// taken by several passes before somebody balances it. Corrections from large on are balanced at once.
+const (
+	maxDebt = 1 << (62 - freeBits)
+	large   = 1 << 20
+)
 
 // maxDesks is the largest number of desks that a gate has for itself.
 const maxDesks = 16
@@ -141,6 +149,27 @@ func (g *Concurrency) free(slots int64) {
 	}
 }
 
+// correct is free for a pass that came to cost other than it took, which can be any number.
+func (g *Concurrency) correct(slots int64) {
+	if -large < slots && slots < large {
+		g.free(slots)
+		return
+	}
+	g.n.change(func(int64) {
+		g.word.Add(slots << freeBits)
+		g.balance()
+	})
+}
+
+// balance moves slots between the word and owed, so that the word holds all debts or as many as it
+// is made for. The word is locked.
+func (g *Concurrency) balance() {
+	if over := max(-maxDebt-g.word.Load()>>freeBits, -g.owed); over > 0 || g.owed > 0 {
+		g.owed += over
+		g.word.Add(over << freeBits)
+	}
+}
+
 // SetLimit changes the number of slots, at once. If more are taken than there are now,
 // nobody enters until enough have left. Whoever waits with a cost above n gets a
 // *[CapacityError]. It panics if n is less than 1 or above 2^40.
@@ -156,7 +185,7 @@ func (g *Concurrency) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	g.n.lane.read(d)
-	used := int(g.size.Load() - g.word.Load()>>freeBits)
+	used := int(g.size.Load() - g.word.Load()>>freeBits + g.owed)
 	return g.n.stats(0, used, 0, used == 0)
 }
 
@@ -198,9 +227,8 @@ func (g *Concurrency) pass(cost int) Pass {
 
 func (t *desk) Leave(turn uint64, cost int, _ error) {
 	if t.turn.Load() == turn {
-		g, shared := t.gate, t.shared
-		if t.more != 0 {
-			cost += t.more
+		g, shared, more := t.gate, t.shared, t.more
+		if more != 0 {
 			t.more = 0
 		}
 		if t.turn.CompareAndSwap(turn, turn+1) {
@@ -208,7 +236,11 @@ func (t *desk) Leave(turn uint64, cost int, _ error) {
 				t.gate = nil
 				desks.Put(t)
 			}
-			g.free(int64(cost))
+			if more != 0 {
+				g.correct(int64(cost + more))
+			} else {
+				g.free(int64(cost))
+			}
 			return
 		}
 	}
@@ -221,7 +253,7 @@ func (t *desk) Settle(turn uint64, cost, actual int) {
 	}
 	before := t.more
 	t.more = int(charge(actual)) - cost
-	t.gate.free(int64(before - t.more))
+	t.gate.correct(int64(before - t.more))
 }
 
 // charge returns the slots that a cost takes. One that is a mistake stays within the word.
@@ -237,8 +269,11 @@ func (m *slotMember) node() *node  { return &m.n }
 func (m *slotMember) sync() {
 	for {
 		word := m.word.Load()
-		if word&locked != 0 {
-			return // since it was last under the lock: somebody waits
+		if word&locked != 0 { // since it was last under the lock: somebody waits
+			if m.owed > 0 {
+				(*Concurrency)(m).balance()
+			}
+			return
 		}
 		if m.word.CompareAndSwap(word, word&^counted|locked) {
 			m.n.granted.Add(uint64(word & counted / single))
@@ -246,7 +281,11 @@ func (m *slotMember) sync() {
 		}
 	}
 }
-func (m *slotMember) open(int64)             { m.word.And(^locked) }
+func (m *slotMember) open(int64) {
+	if m.owed == 0 {
+		m.word.And(^locked)
+	}
+}
 func (m *slotMember) broken() error          { return nil }
 func (m *slotMember) limit() int             { return int(m.size.Load()) }
 func (m *slotMember) arrive(now int64) int64 { return now }
@@ -262,8 +301,8 @@ func (m *slotMember) take(_, _ int64, cost int) uint64 {
 	return 0
 }
 func (m *slotMember) woke(int64, int64)                 {}
-func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).free(charge(cost)) }
-func (m *slotMember) undo(_ uint64, cost int, _ int64)  { (*Concurrency)(m).free(charge(cost)) }
+func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).correct(charge(cost)) }
+func (m *slotMember) undo(_ uint64, cost int, _ int64)  { (*Concurrency)(m).correct(charge(cost)) }
 func (m *slotMember) settle(_ uint64, cost, actual int) {
-	(*Concurrency)(m).free(charge(cost) - charge(actual))
+	(*Concurrency)(m).correct(charge(cost) - charge(actual))
 }

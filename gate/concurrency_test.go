@@ -1,6 +1,11 @@
 package gate_test
 
 import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,5 +122,90 @@ func TestSettledPassGivesBack(t *testing.T) {
 	}
 	if p.Leave(nil); g.Stats().InUse != 0 {
 		t.Errorf("%d slots in use, want none", g.Stats().InUse)
+	}
+}
+
+// Debts of any size add up, alone and in a composite, and are all paid back.
+func TestDebtsAddUp(t *testing.T) {
+	const n = 200
+	for name, make := range map[string]func(*gate.Concurrency) gate.Gate{
+		"alone":  func(g *gate.Concurrency) gate.Gate { return g },
+		"in All": func(g *gate.Concurrency) gate.Gate { return gate.All(g, gate.NewConcurrency(n)) },
+	} {
+		slots := gate.NewConcurrency(n)
+		g := make(slots)
+		var passes []gate.Pass
+		for range n {
+			p, ok := g.TryEnter(1)
+			if !ok {
+				t.Fatalf("%s: refused", name)
+			}
+			passes = append(passes, p)
+		}
+		for _, p := range passes {
+			p.Settle(math.MaxInt)
+		}
+		for i, p := range passes {
+			if s := slots.Stats(); s.InUse != (n-i)<<40 {
+				t.Fatalf("%s: %d slots in use with %d passes out", name, s.InUse, n-i)
+			}
+			if _, ok := g.TryEnter(1); ok {
+				t.Fatalf("%s: in, while %d passes owe everything", name, n-i)
+			}
+			if _, ok := slots.TryEnter(1); ok {
+				t.Fatalf("%s: in by another way, while %d passes owe everything", name, n-i)
+			}
+			p.Leave(nil)
+		}
+		for range n {
+			p, ok := g.TryEnter(1)
+			if !ok {
+				t.Fatalf("%s: refused when all have left", name)
+			}
+			defer p.Leave(nil)
+		}
+		if s := slots.Stats(); s.InUse != n {
+			t.Errorf("%s: %d slots in use, want %d", name, s.InUse, n)
+		}
+	}
+}
+
+// Who waits gets in when all debts are paid, in parallel, and not before.
+func TestDebtsInParallel(t *testing.T) {
+	const n = 200
+	g := gate.NewConcurrency(n)
+	var settled, left sync.WaitGroup
+	var owe, in atomic.Int64
+	leave := make(chan struct{})
+	for range n {
+		p, _ := g.TryEnter(1)
+		owe.Add(1)
+		settled.Add(1)
+		left.Go(func() {
+			p.Settle(math.MaxInt)
+			settled.Done()
+			<-leave
+			owe.Add(-1)
+			p.Leave(nil)
+		})
+	}
+	settled.Wait()
+	for range 10 {
+		left.Go(func() {
+			p, err := g.Enter(context.Background(), 1)
+			in.Add(1)
+			if err != nil || owe.Load() != 0 {
+				t.Errorf("%v, while %d passes owe everything", err, owe.Load())
+			}
+			p.Leave(nil)
+		})
+	}
+	for g.Stats().Waiting+int(in.Load()) < 10 {
+		runtime.Gosched()
+	}
+	close(leave)
+	left.Wait()
+	if s := g.Stats(); s.InUse != 0 || !s.Idle {
+		t.Errorf("in the end %+v", s)
 	}
 }

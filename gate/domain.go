@@ -2,6 +2,7 @@ package gate
 
 import (
 	"container/heap"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -77,7 +78,7 @@ type node struct {
 	clk    *timing.Clock // nil: time does not matter to this member
 	alarm  *timing.Alarm // nil where clk is
 	parked parking       // guarded by the domain: who waits for this member, by arrival
-	front  int64         // guarded by the domain: until then somebody else stood first here
+	front  int64         // guarded by the domain: until then somebody else stood first here; 0 where clk is nil
 	lanes  []*place      // guarded by the domain: all lanes with this member where somebody waits
 	now    int64         // guarded by the domain: the last reading of the clock since it was synced
 	synced bool          // guarded by the domain: it is in domain.synced
@@ -265,8 +266,14 @@ func (d *domain) process(n *node) {
 	}
 }
 
-// passed notes that somebody stood first here until at.
-func (n *node) passed(at int64) { n.front = max(n.front, at) }
+// passed notes that somebody stood first here until at. A member without a clock has no front: those
+// who share it may go by different clocks or by none, and who waits for it is due at the very
+// instant at which it is looked at.
+func (n *node) passed(at int64) {
+	if n.clk != nil {
+		n.front = max(n.front, at)
+	}
+}
 
 // ring is what the alarm calls.
 func (n *node) ring() {
@@ -291,17 +298,25 @@ func (n *node) change(f func(now int64)) {
 	d.unlock()
 }
 
-// replan looks after everyone who waits when the plan of the member has changed, also
-// those who are parked elsewhere: a latch goes by the plans of others.
+// replan looks after everyone who waits when the plan of the member has changed.
 func (n *node) replan(d *domain) {
+	n.revisit(d)
 	for i := len(n.lanes) - 1; i >= 0; i-- {
 		l := n.lanes[i].lane
+		l.review(d, l.read(d)) // takes it out of n.lanes, if nobody is left
+	}
+}
+
+// revisit sees to it that the first of everyone who waits is looked at when the plan of the member
+// has changed, also where they are parked elsewhere: a latch goes by the plans of others.
+func (n *node) revisit(d *domain) {
+	for _, at := range n.lanes {
+		l := at.lane
 		for j := range l.places {
 			if p := &l.places[j]; p.pos >= 0 {
 				d.mark(p.n)
 			}
 		}
-		l.review(d, l.read(d)) // takes it out of n.lanes, if nobody is left
 	}
 	d.mark(n)
 }
@@ -322,7 +337,9 @@ func (n *node) stats(now int64, inUse int, held int64, idle bool) Stats {
 	s.Granted = n.granted.Load()
 	s.Waiting = n.waiting()
 	s.InUse = inUse
-	s.HeldFor = span(now, held)
+	if s.HeldFor = span(now, held); held == never {
+		s.HeldFor = math.MaxInt64
+	}
 	s.Idle = idle && s.Waiting == 0
 	if len(n.parked) > 0 {
 		w := n.parked[0].lane.head

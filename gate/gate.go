@@ -39,8 +39,8 @@ type Pass struct {
 // Leave ends the entry that the pass stands for, with the error of the work itself, or
 // nil. It must be called exactly once, when the work is over, whatever the gate: a slot
 // is free again from then on, and an adaptive gate learns from the error. Leaving twice
-// panics where the pass holds a place in a [Concurrency]; a gate that only counts time
-// can't tell and does nothing.
+// panics where that is found out: by a [Concurrency] and by a composite, whatever its members. A
+// [Rate], a [Window] or an [Adaptive] by itself need not tell.
 func (p Pass) Leave(err error) {
 	if p.keeper != nil {
 		p.keeper.Leave(p.id, p.cost, err)
@@ -95,7 +95,7 @@ type Stats struct {
 	Waiting   int           // entries that wait now
 	InUse     int           // slots taken, or tokens that a window still counts; 0 for a Rate; the most of any member for a composite
 	NextDue   time.Duration // until the first who waits, or else an entry of cost 1, may go; 0: now, or not known
-	HeldFor   time.Duration // until the hold ends; 0: none
+	HeldFor   time.Duration // until the hold ends; 0: none; the longest there is: it does not
 	Idle      bool          // a new gate in its place would do just the same
 }
 

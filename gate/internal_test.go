@@ -4,9 +4,12 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/benbjohnson/clock"
 
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/pace"
@@ -109,6 +112,69 @@ func TestWindowLogEpoch(t *testing.T) {
 	}
 }
 
+// Runs that are settled to nothing are forgotten under the lock while somebody who began before
+// finds that they no longer count: what is gone never gets ahead of what is to come.
+func TestWindowLogSettledAtTheEndOfTheSpan(t *testing.T) {
+	const span = int64(time.Microsecond)
+	clk := timing.New(nil)
+	l := newWindowLog(8)
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !over.Load() {
+				l.take(clk, span, 4, 4)
+			}
+		})
+	}
+	for range 30_000 {
+		l.close()
+		now := clk.Now()
+		l.expire(now, span)
+		next, number := l.push(now, 1)
+		if next != l {
+			t.Fatal("the log has grown")
+		}
+		l.open()
+		for clk.Now() < now+span {
+		}
+		l.close()
+		l.settle(number, -1)
+		if gone, next := l.bounds(); int32(next-gone) < 0 {
+			t.Errorf("gone are those before %d, and the next is %d", gone, next)
+			break
+		}
+	}
+	over.Store(true)
+	wg.Wait()
+}
+
+// A place in the log is used again only when it is known to everybody that its run is gone.
+func TestWindowLogWritesOverWhatIsGone(t *testing.T) {
+	const span = int64(time.Second)
+	m := clock.NewMock()
+	clk := timing.New(m)
+	l := newWindowLog(8)
+	l.open()
+	for i := range 7 {
+		if _, found := l.take(clk, span, 7, 1); found != picked {
+			t.Fatalf("entry %d of 7: %v", i, found)
+		}
+	}
+	m.Add(time.Minute)
+	if _, found := l.take(clk, span, 7, 1); found != busy || l.run(0).tag.Load() != 1 {
+		t.Errorf("%v, and the place of the run before the first that may count has tag %d", found, l.run(0).tag.Load())
+	}
+	l.close()
+	l.expire(clk.Now(), span)
+	l.open()
+	for i := range 7 {
+		if _, found := l.take(clk, span, 7, 1); found != picked {
+			t.Fatalf("entry %d of 7, a minute later: %v", i, found)
+		}
+	}
+}
+
 // The numbers of the runs wrap around.
 func TestWindowLogWraps(t *testing.T) {
 	l := newWindowLog(8)
@@ -137,6 +203,17 @@ func TestWindowLogWraps(t *testing.T) {
 	l.close()
 	if used := l.used(l.gone.Load()); used != 10 {
 		t.Errorf("%d used, want 10", used)
+	}
+}
+
+// A run that nobody has written yet is taken for written under no number, also where those wrap
+// around.
+func TestWindowLogUnwritten(t *testing.T) {
+	l := newWindowLog(8)
+	for number := int64(-20); number <= 20; number++ {
+		if number != 0 && l.run(uint32(number)).tag.Load() == uint32(number)+1 {
+			t.Errorf("number %d", uint32(number))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,10 +41,16 @@ func (e *KeysError) Error() string {
 // place would do just the same: nobody waits, nothing is in use, no token is missing. So
 // forgetting never gives anything back that was spent. To limit all keys together as
 // well, let the function that makes the gates return [All] of one that they share and
-// one of their own; the shared one does not count for what may be forgotten.
+// one of their own; the shared one does not count for what may be forgotten, if it is of this
+// package and not [Of] a limiter.
+//
+// Nor is what an [Adaptive] has learned, and as its passes may still say something, they keep
+// their key until they are left. Those of a [Rate] or a [Window] don't: a Settle counts for nothing
+// when it comes so late that all was idle again and the key forgotten.
 //
 // A gate from elsewhere can be forgotten when it says in its Stats that it is idle. One
-// that does not say anything is forgotten after Idle without an entry, if all have left.
+// that does not say anything, or a composite with one, is forgotten after Idle without an entry, if
+// all have left.
 //
 // Entering with a known key adds no lock. Make a Keyed with [NewKeyed]; the zero value
 // does not work. It is no Gate itself, [Keyed.For] gives one.
@@ -53,8 +60,9 @@ type Keyed[K comparable] struct {
 	idle int64
 	clk  *timing.Clock
 
-	keys    sync.Map // K to *keyGate[K]; written under mu
-	refused atomic.Uint64
+	keys sync.Map // K to *keyGate[K]; written under mu
+
+	refused, abandoned atomic.Uint64 // with a key that was not there
 
 	mu    sync.Mutex // guards all below; the locks of gates may be taken under it
 	line  []*keyGate[K]
@@ -67,6 +75,8 @@ type keyGate[K comparable] struct {
 	key  K
 	gate Gate
 	born uint64 // members made before are shared with others
+	mute bool   // the gate does not say when it is idle
+	kept bool   // until the passes are left
 	use
 	last int64 // when somebody last looked and it had been used; guarded by Keyed.mu
 }
@@ -104,13 +114,20 @@ func NewKeyed[K comparable](make func(K) Gate, o *KeyedOptions) *Keyed[K] {
 }
 
 // Enter enters the gate of the key, as [Gate] describes. If there is no room for a new
-// key, it fails with a *[KeysError].
+// key, it fails with a *[KeysError]. It panics on a key that does not equal itself, such as NaN,
+// which could never be found again.
 func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 	checkEntry("Keyed.Enter", ctx, cost)
-	e := k.pin(key)
+	e := k.known(key)
 	if e == nil {
-		k.refused.Add(1)
-		return Pass{}, &KeysError{k.max}
+		if err := timing.Ended(ctx); err != nil {
+			k.abandoned.Add(1)
+			return Pass{}, err
+		}
+		if e = k.pin(key); e == nil {
+			k.refused.Add(1)
+			return Pass{}, &KeysError{k.max}
+		}
 	}
 	p, err := e.gate.Enter(ctx, cost)
 	if err != nil {
@@ -121,7 +138,7 @@ func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 }
 
 // TryEnter enters the gate of the key, as [Gate] describes. If there is no room for a new
-// key, it refuses.
+// key, it refuses. It panics as Enter does.
 func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 	checkCost("Keyed.TryEnter", cost)
 	e := k.pin(key)
@@ -150,11 +167,11 @@ func (k *Keyed[K]) Len() int {
 	return len(k.line)
 }
 
-// Stats returns the sums over all keys that are remembered, and what was refused because
-// there was no room for a new one. NextDue and HeldFor are those of the key that is
-// furthest behind.
+// Stats returns the sums over all keys that are remembered, what was refused because
+// there was no room for a new one, and what was abandoned before one was made. NextDue and
+// HeldFor are those of the key that is furthest behind.
 func (k *Keyed[K]) Stats() Stats {
-	sum := Stats{Refused: k.refused.Load(), Idle: true}
+	sum := Stats{Refused: k.refused.Load(), Abandoned: k.abandoned.Load(), Idle: true}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, e := range k.line {
@@ -171,25 +188,36 @@ func (k *Keyed[K]) Stats() Stats {
 	return sum
 }
 
-// pin returns the gate of the key, made if need be, and keeps it from being forgotten. It
-// returns nil if there is no room.
-func (k *Keyed[K]) pin(key K) *keyGate[K] {
+// known returns the gate of the key and keeps it from being forgotten, or returns nil if there is
+// none.
+func (k *Keyed[K]) known(key K) *keyGate[K] {
 	if v, ok := k.keys.Load(key); ok {
 		if e := v.(*keyGate[K]); e.pin() {
 			return e
 		}
+	}
+	return nil
+}
+
+// pin is known for a key whose gate is made if need be. It returns nil if there is no room.
+func (k *Keyed[K]) pin(key K) *keyGate[K] {
+	if e := k.known(key); e != nil {
+		return e
+	}
+	if same := key; same != key {
+		panic(fmt.Sprintf("gate: Keyed: a key must be equal to itself, got %v", key))
 	}
 	fresh := &keyGate[K]{key: key, born: domains.Load()}
 	if fresh.gate = k.make(key); fresh.gate == nil {
 		panic(fmt.Sprintf("gate: Keyed: the function must return a gate, got nil for key %v", key))
 	}
+	fresh.mute = !knows(fresh.gate)
+	fresh.kept = fresh.mute || fresh.learns()
 	now := k.clk.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v, ok := k.keys.Load(key); ok {
-		if e := v.(*keyGate[K]); e.pin() {
-			return e
-		}
+	if e := k.known(key); e != nil {
+		return e
 	}
 	if len(k.line) >= k.max && !k.evict(now) {
 		return nil
@@ -235,7 +263,7 @@ func (k *Keyed[K]) evict(now int64) bool {
 		e := k.line[k.hand]
 		if e.used.Swap(false) {
 			e.last = now
-		} else if (e.knows() || now-e.last >= k.idle) && e.retire() {
+		} else if (!e.mute || now-e.last >= k.idle) && e.retire() {
 			k.forget(k.hand)
 			return true
 		}
@@ -269,22 +297,40 @@ func (u *use) pin() bool {
 }
 
 // release ends the use of the gate by somebody who has got in. A gate that can't tell
-// what is in use stays pinned until the pass is left.
+// what is in use stays pinned until the pass is left, and so does one that learns from that.
 func (e *keyGate[K]) release(p Pass, cost int) Pass {
-	if !e.knows() {
+	if e.kept {
 		return NewPass(&pinned{Pass: p, use: &e.use}, 0, cost)
 	}
 	e.pins.Add(-1)
 	return p
 }
 
-// knows reports whether the gate says when it is idle.
-func (e *keyGate[K]) knows() bool {
-	if _, ok := e.gate.(*of); ok {
+// knows reports whether a gate says when it is idle.
+func knows(g Gate) bool {
+	switch g := g.(type) {
+	case *of:
 		return false
+	case *all:
+		return !slices.ContainsFunc(g.outside, func(out Gate) bool { return !knows(out) })
 	}
-	_, ok := e.gate.(interface{ Stats() Stats })
+	_, ok := g.(interface{ Stats() Stats })
 	return ok
+}
+
+// learns reports whether an Adaptive of the key's own is the gate or a member of it.
+func (e *keyGate[K]) learns() bool {
+	var members []member
+	switch g := e.gate.(type) {
+	case *all:
+		members = g.inside
+	case interface{ member() member }:
+		members = []member{g.member()}
+	}
+	return slices.ContainsFunc(members, func(m member) bool {
+		_, ok := m.(*adaptiveMember)
+		return ok && m.node().born > e.born
+	})
 }
 
 // retire takes the gate out of use for good, if a new one would do just the same.
@@ -313,7 +359,7 @@ func (e *keyGate[K]) idle() bool {
 			}
 		}
 		for _, out := range g.outside {
-			if s, ok := StatsOf(out); ok && !s.Idle {
+			if s, _ := StatsOf(out); knows(out) && !s.Idle {
 				return false
 			}
 		}
@@ -324,7 +370,7 @@ func (e *keyGate[K]) idle() bool {
 		}
 	}
 	s, _ := StatsOf(e.gate)
-	return s.Idle || !e.knows()
+	return s.Idle || e.mute
 }
 
 // pinned is a pass that keeps its key from being forgotten.

@@ -205,3 +205,105 @@ func TestKeyedForInAll(t *testing.T) {
 		t.Errorf("in use after all have left: %s", in)
 	}
 }
+
+// Whoever is under way may still be throttled, so the key of an Adaptive is not forgotten before, and
+// nobody gets past what the far side has said.
+func TestKeyedAdaptiveIsKeptForItsPasses(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		adaptive := func() gate.Gate {
+			return gate.NewAdaptive(pace.PerSecond(100), &gate.AdaptiveOptions{Clock: b.Clock()})
+		}
+		rate := func() gate.Gate {
+			return gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Clock: b.Clock()})
+		}
+		for name, make := range map[string]func(string) gate.Gate{
+			"alone":  func(string) gate.Gate { return adaptive() },
+			"in All": func(string) gate.Gate { return gate.All(rate(), adaptive()) },
+		} {
+			k := gate.NewKeyed(make, &gate.KeyedOptions{MaxKeys: 1, Idle: time.Second, Clock: b.Clock()})
+			p, _ := k.TryEnter("a", 1)
+			b.Advance(time.Minute)
+			if _, ok := k.TryEnter("b", 1); ok || k.Len() != 1 {
+				b.Errorf("%s: forgotten while its pass was out", name)
+			}
+			p.Leave(gate.Throttled(time.Hour, errTooMany))
+			b.Advance(time.Minute)
+			if _, ok := k.TryEnter("a", 1); ok {
+				b.Errorf("%s: in, although the far side has said to keep away", name)
+			}
+		}
+		// One that all keys share is not forgotten with them.
+		shared := adaptive()
+		k := gate.NewKeyed(func(string) gate.Gate {
+			return gate.All(shared, rate())
+		}, &gate.KeyedOptions{MaxKeys: 1, Clock: b.Clock()})
+		p, _ := k.TryEnter("a", 1)
+		b.Advance(time.Second)
+		if _, ok := k.TryEnter("b", 1); !ok {
+			b.Error("kept for the sake of the Adaptive that all share")
+		}
+		p.Leave(gate.Throttled(time.Hour, errTooMany))
+		if _, ok := k.TryEnter("a", 1); ok {
+			b.Error("in, although the far side has said to keep away")
+		}
+	})
+}
+
+// A composite with a limiter that says nothing of itself is forgotten like that alone, but not
+// while something is missing of the rest.
+func TestKeyedMuteMember(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		for name, out := range map[string]gate.Gate{
+			"Of":   gate.Of(&spin{}),
+			"mute": mute{gate.NewConcurrency(10)},
+		} {
+			k := gate.NewKeyed(func(int) gate.Gate {
+				return gate.All(out, gate.NewRate(pace.PerHour(1), &gate.RateOptions{Clock: b.Clock()}))
+			}, &gate.KeyedOptions{MaxKeys: 1, Idle: time.Minute, Clock: b.Clock()})
+			p, err := k.Enter(context.Background(), 1, 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Advance(2 * time.Hour)
+			if _, ok := k.TryEnter(2, 1); ok || k.Len() != 1 {
+				b.Errorf("%s: forgotten while its pass was out", name)
+			}
+			p.Leave(nil)
+			b.Advance(2 * time.Minute)
+			if k.Len() != 0 {
+				b.Errorf("%s: not forgotten after two idle minutes", name)
+			}
+			p, _ = k.Enter(context.Background(), 1, 1)
+			p.Leave(nil)
+			b.Advance(10 * time.Minute)
+			if k.Len() != 1 {
+				b.Errorf("%s: forgotten while a token is missing", name)
+			}
+		}
+	})
+}
+
+// A context that is done makes no key, and gets its cause whether or not there is room for one.
+func TestKeyedDoneContext(t *testing.T) {
+	made := 0
+	k := gate.NewKeyed(func(int) gate.Gate {
+		made++
+		return gate.NewConcurrency(1)
+	}, &gate.KeyedOptions{MaxKeys: 1})
+	done, cancel := context.WithCancelCause(context.Background())
+	cancel(errGone)
+	if _, err := k.Enter(done, 1, 1); err != errGone || made != 0 || k.Len() != 0 {
+		t.Errorf("a new key: %v, %d gates made, %d keys", err, made, k.Len())
+	}
+	p, _ := k.TryEnter(1, 1)
+	if _, err := k.Enter(done, 2, 1); err != errGone || made != 1 {
+		t.Errorf("no room: %v, %d gates made", err, made)
+	}
+	if _, err := k.Enter(done, 1, 1); err != errGone {
+		t.Errorf("a known key: %v", err)
+	}
+	if s := k.Stats(); s.Abandoned != 3 || s.Refused != 0 {
+		t.Errorf("%+v, want 3 abandoned", s)
+	}
+	p.Leave(nil)
+}

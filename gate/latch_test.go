@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -543,6 +544,56 @@ func TestHeldCompositeIsNotIdle(t *testing.T) {
 		}
 		if want := []bool{true, false, false, false, true}; !slices.Equal(got, want) {
 			b.Errorf("idle: %v, want %v", got, want)
+		}
+	})
+}
+
+// Who waits because a composite was held goes by the interval of an Adaptive as it is, also where a
+// success has made that shorter.
+func TestRecoveryReplansAfterHoldOfComposite(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		e, end := newEntries(b)
+		defer end()
+		g := gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Burst: 200, Backoff: 60, Clock: b.Clock()})
+		held := gate.All(g, gate.NewConcurrency(100))
+		p, _ := g.TryEnter(1)
+		p.Leave(gate.Throttled(0, errTooMany))
+		b.Advance(300 * time.Minute) // its bucket is full again
+		hold(held, time.Second)
+		b.Advance(time.Second)
+		e.enter(held, 2)
+		began := b.Now()
+		e.want("after the hold", began)
+		for range 150 {
+			if p, ok := g.TryEnter(1); ok {
+				p.Leave(nil)
+			}
+		}
+		if g.Interval() != time.Second {
+			b.Fatalf("interval %v, want 1s", g.Interval())
+		}
+		b.Advance(2 * time.Second)
+		e.want("at the interval of then", began+time.Second)
+	})
+}
+
+// A hold that is never over is said to last as long as can be said.
+func TestHeldForEver(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		for name, g := range map[string]gate.Gate{
+			"Rate":     gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()}),
+			"Window":   gate.NewWindow(1, time.Second, &gate.WindowOptions{Clock: b.Clock()}),
+			"Adaptive": gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Clock: b.Clock()}),
+			"All":      gate.All(gate.NewConcurrency(1), gate.NewWindow(1, time.Second, &gate.WindowOptions{Clock: b.Clock()})),
+		} {
+			hold(g, math.MaxInt64)
+			b.Advance(time.Hour)
+			if _, ok := g.TryEnter(1); ok {
+				b.Errorf("%s: let in", name)
+			}
+			if d := heldFor(g); d != math.MaxInt64 {
+				b.Errorf("%s: held for %v", name, d)
+			}
 		}
 	})
 }

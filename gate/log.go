@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 
@@ -18,9 +19,15 @@ import (
 // take want the log closed, under the domain's lock.
 type windowLog struct {
 	state atomic.Uint64 // number of the next run, epoch above it, and the top bit: closed
-	gone  atomic.Uint32 // runs before this one no longer count; it only moves on
+	gone  atomic.Uint32 // runs before this one no longer count; it only moves on, see below
 	runs  []run         // a power of two long; holds the last run that no longer counts, and all that do
 }
+
+// Without the lock, gone is moved by those alone who have appended a run, and after they have
+// written it: that run has tokens as long as they have not returned, so whoever trims empty runs
+// under the lock stops there, and gone never gets ahead of what is to come. So it can be behind, and a
+// place is used again only where what was read of gone before says that it is free: whoever closes
+// the log reads the same or more, and looks for no run that has been written over.
 
 // run is what one entry has used. tag is the entry's number plus one once it has been
 // written; the other fields belong to it then. Numbers wrap around: a place in the log is
@@ -39,6 +46,9 @@ const (
 // newWindowLog returns a log that is closed, with a run of nothing long ago.
 func newWindowLog(size int) *windowLog {
 	l := &windowLog{runs: make([]run, size)}
+	for i := range l.runs {
+		l.runs[i].tag.Store(uint32(i)) // not written: it is the tag of numbers that have another place
+	}
 	l.runs[0].tag.Store(1)
 	l.state.Store(1 | shut)
 	l.gone.Store(1)
@@ -83,9 +93,6 @@ func (l *windowLog) take(clk *timing.Clock, span int64, most, cost int) (number 
 			break
 		}
 	}
-	if first != gone {
-		l.gone.CompareAndSwap(gone, first)
-	}
 	before := l.run(first - 1)
 	sum := last.sum.Load()
 	used := int64(sum - before.sum.Load())
@@ -96,15 +103,21 @@ func (l *windowLog) take(clk *timing.Clock, span int64, most, cost int) (number 
 		if l.state.Load() != state {
 			return 0, again
 		}
+		if first != gone {
+			return 0, busy // for gone to be moved on, so that the next one need not look at them all again
+		}
 		return 0, full
 	}
-	if int(next-first)+1 >= len(l.runs) {
-		return 0, busy // it must grow
+	if int(next-gone)+1 >= len(l.runs) {
+		return 0, busy // it must grow, or gone be moved on
 	}
 	if !l.state.CompareAndSwap(state, state+1) {
 		return 0, again
 	}
 	l.write(next, now, sum+uint64(cost))
+	if first != gone {
+		l.gone.CompareAndSwap(gone, first)
+	}
 	return next, picked
 }
 
@@ -176,11 +189,12 @@ func (l *windowLog) holder(first uint32, token int) int64 {
 	}
 }
 
-// push appends an entry, and returns the log that holds it: a larger one if this was full.
+// push appends an entry, and returns the log that holds it: a larger one if this was full, or would
+// be for take, to which those count, too, that have ceased to since the entry before.
 func (l *windowLog) push(at int64, cost int) (_ *windowLog, number uint32) {
 	first, next := l.bounds()
 	_, sum := l.read(next - 1)
-	if int(next-first)+1 >= len(l.runs) {
+	if int(next-first)+2 >= len(l.runs) {
 		larger := newWindowLog(2 * len(l.runs))
 		larger.runs[0].tag.Store(0)
 		for number := first - 1; number != next; number++ {
@@ -201,13 +215,14 @@ func (l *windowLog) moveTo(number uint32) {
 	l.state.Store(l.state.Load()&^uint64(epoch-1) | uint64(number))
 }
 
-// settle adds tokens to a run, if it still counts, and to the sums of those after it. Empty
-// runs at the end are forgotten.
+// settle adds tokens to a run, if it still counts, and to the sums of those after it: no more than
+// can be counted. Empty runs at the end are forgotten.
 func (l *windowLog) settle(number uint32, tokens int) {
 	first, next := l.bounds()
 	if number-first >= next-first {
 		return
 	}
+	tokens = min(tokens, math.MaxInt-l.used(first))
 	for n := number; n != next; n++ {
 		l.read(n)
 		l.run(n).sum.Add(uint64(tokens))

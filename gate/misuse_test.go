@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -58,6 +59,9 @@ func TestMisuse(t *testing.T) {
 		}},
 		{"gate: Keyed: the function must return a gate, got nil for key 7", func() {
 			gate.NewKeyed(func(int) gate.Gate { return nil }, nil).TryEnter(7, 1)
+		}},
+		{"gate: Keyed: a key must be equal to itself, got NaN", func() {
+			gate.NewKeyed(func(float64) gate.Gate { return c }, nil).Enter(ctx, math.NaN(), 1)
 		}},
 		{"gate: Keyed.Enter: cost must be at least 1, got 0", func() { k.Enter(ctx, 1, 0) }},
 		{"gate: Keyed.TryEnter: cost must be at least 1, got 0", func() { k.TryEnter(1, 0) }},

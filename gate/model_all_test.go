@@ -22,12 +22,16 @@ const (
 	ofRate = iota
 	ofWindow
 	ofSlots
+	ofMore   // slots, too
+	ofOthers // the first composite
 )
 
 // lanes are the sets of members that entries want, themselves alone included. Each composite
-// has a latch, which has the composite's number; the last is of another one and a member.
-var lanes = [][]int{{ofRate}, {ofWindow}, {ofSlots},
-	{ofRate, ofSlots, 3}, {ofSlots, ofWindow, 4}, {ofRate, ofWindow, ofSlots, 5}, {ofWindow, ofRate, 6}, {ofRate, ofSlots, 3, ofWindow, 7}}
+// has a latch, which has the composite's number; the last but one is of another one and a member,
+// and the last has no clock.
+var lanes = [][]int{{ofRate}, {ofWindow}, {ofSlots}, {ofMore},
+	{ofRate, ofSlots, 4}, {ofSlots, ofWindow, 5}, {ofRate, ofWindow, ofSlots, 6}, {ofWindow, ofRate, 7}, {ofRate, ofSlots, 4, ofWindow, 8},
+	{ofSlots, ofMore, 9}}
 
 // company is a set of shared members, the composites of them, and the reference of each
 // member. Which of two entries goes first is, within limits, up to the gates; so what is
@@ -39,7 +43,6 @@ type company struct {
 	members []modelLimit
 	rate    *bucketModel
 	window  *windowModel
-	slots   *slotModel
 	latches map[int]*latchModel
 	waiting []*member // in order of arrival
 	granted []uint64  // by member
@@ -56,19 +59,18 @@ type member struct {
 
 func newCompany(s *stage, r pace.Rate, slack time.Duration, burst, n int, span time.Duration, size int) *company {
 	o := &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock}
-	rate, window, slots := gate.NewRate(r, o), gate.NewWindow(n, span, &gate.WindowOptions{Clock: s.clock}), gate.NewConcurrency(size)
+	rate, window := gate.NewRate(r, o), gate.NewWindow(n, span, &gate.WindowOptions{Clock: s.clock})
 	c := &company{
 		stage:   s,
 		rate:    newBucketModel(r, burst, slack),
 		window:  &windowModel{most: n, span: int64(span)},
-		slots:   &slotModel{size: size},
 		latches: map[int]*latchModel{},
 		granted: make([]uint64, len(lanes)),
 		holding: map[int]*member{},
 		stops:   map[int64]bool{},
 	}
-	c.members = []modelLimit{c.rate, c.window, c.slots}
-	real := []gate.Gate{rate, window, slots}
+	c.members = []modelLimit{c.rate, c.window, &slotModel{size: size}, &slotModel{size: 2}}
+	real := []gate.Gate{rate, window, gate.NewConcurrency(size), gate.NewConcurrency(2)}
 	for i, l := range lanes {
 		if i < len(real) {
 			c.gates = append(c.gates, gate.All(real[i]))
@@ -310,13 +312,13 @@ func (c *company) stats() error {
 			return fmt.Errorf("composite of %v: held for %v, want %v", lanes[l], s.HeldFor, time.Duration(want))
 		}
 	}
-	for m := range 3 {
+	for m := range ofOthers {
 		s, _ := gate.StatsOf(c.gates[m])
 		if s.Granted != c.granted[m] || s.InUse != c.members[m].inUse(c.at) {
 			return fmt.Errorf("member %d: %+v, want %d granted and %d in use", m, s, c.granted[m], c.members[m].inUse(c.at))
 		}
 	}
-	for l := 3; l < len(lanes); l++ {
+	for l := ofOthers; l < len(lanes); l++ {
 		s, _ := gate.StatsOf(c.gates[l])
 		waiting := 0
 		for _, w := range c.waiting {
@@ -368,8 +370,10 @@ func (c *company) advance(d int64) error {
 
 func (c *company) leave(w *member) {
 	delete(c.holding, w.id)
-	if needs(w.lane, ofSlots) {
-		c.slots.used -= w.cost
+	for _, m := range lanes[w.lane] {
+		if slots, ok := c.members[m].(*slotModel); ok {
+			slots.used -= w.cost
+		}
 	}
 	c.passes[w.id].Leave(nil)
 }
@@ -433,8 +437,8 @@ func (c *company) step(id int, o modelOp) error {
 					c.rate.settle(c.at, delta)
 				case m == ofWindow:
 					c.window.settle(c.at, w.id, actual)
-				case m == ofSlots:
-					c.slots.used += delta
+				case m < ofOthers:
+					c.members[m].(*slotModel).used += delta
 				default:
 					c.latches[m].change(c.at, func(b *bucketModel) { b.settle(c.at, delta) })
 				}
@@ -446,7 +450,7 @@ func (c *company) step(id int, o modelOp) error {
 		c.leave(w)
 	case opHold:
 		d := time.Duration(1+o.a%500) * time.Millisecond
-		if changed = lane; changed == ofSlots {
+		if changed = lane; !needs(lane, ofRate) && !needs(lane, ofWindow) {
 			changed = ofRate
 		}
 		hold(c.gates[changed], d)
@@ -475,7 +479,7 @@ func (c *company) step(id int, o modelOp) error {
 		c.gates[ofRate].(*gate.Rate).SetBurst(1 + int(o.a%4))
 	case opLimit:
 		changed = ofSlots
-		c.slots.size = 1 + int(o.a%5)
+		c.members[ofSlots].(*slotModel).size = 1 + int(o.a%5)
 		c.gates[ofSlots].(*gate.Concurrency).SetLimit(1 + int(o.a%5))
 	case opStats:
 		return c.stats()

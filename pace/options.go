@@ -29,7 +29,8 @@ type Options struct {
 	// Precision says what may be spent on waking up in time. 0 means Auto.
 	Precision Precision
 
-	// Clock is where the time comes from. Nil means the real clock.
+	// Clock is where the time comes from. Nil means the real clock. A mock that is set to more
+	// than a century from the present may stand still.
 	Clock clock.Clock
 }
 

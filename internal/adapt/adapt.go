@@ -186,6 +186,13 @@ func (s *State) Interval() int64 { return s.interval }
 // without a success of the current generation in between.
 func (s *State) GaveUp() bool { return s.gaveUp }
 
+// Fresh reports whether a new State would be no slower, nor bear more throttles: nothing is known
+// that keeps the interval from being the fastest, and no throttle counts towards GiveUp.
+func (s *State) Fresh() bool {
+	return s.interval == s.config.Fastest && s.known <= s.config.Fastest && !s.gaveUp &&
+		(s.streak == 0 || s.config.GiveUp == 0)
+}
+
 // Grant counts an entry that is let go at now, and returns the mark to put into its pass. It
 // leaves the interval as it is.
 func (s *State) Grant(now int64) (mark uint64) {

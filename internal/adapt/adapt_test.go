@@ -561,3 +561,43 @@ func BenchmarkStep(b *testing.B) {
 		}
 	}
 }
+
+// A new State would be no slower: not while the fastest interval is only a probe, nor when it has
+// failed so often in a row.
+func TestFresh(t *testing.T) {
+	l := newLine(t, defaults)
+	want := func(fresh bool, why string) {
+		t.Helper()
+		if l.s.Fresh() != fresh {
+			t.Errorf("%s: fresh is %v", why, !fresh)
+		}
+	}
+	want(true, "new")
+	l.throttle()
+	want(false, "throttled")
+	l.descend()
+	want(true, "back")
+	l.throttle()
+	for range 3 {
+		l.success()
+	}
+	l.throttle() // the limit is known
+	for l.s.Interval() > 500*ms {
+		l.success()
+		if l.s.Interval() > 500*ms {
+			want(false, "on the way back")
+		}
+	}
+	want(false, "probing")
+	for range 200 {
+		l.success()
+	}
+	want(true, "after the probe")
+	c := defaults
+	c.Slowest = c.Fastest
+	l = newLine(t, c)
+	l.throttle()
+	want(false, "one of three throttles")
+	l.success()
+	want(true, "after a success")
+}

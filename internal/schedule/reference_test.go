@@ -130,10 +130,7 @@ func (b *bucket) setRate(now, n, span int64) { b.rescale(b.change(now), n, span)
 
 func (b *bucket) repace(now, last, n, span int64) {
 	b.floor = max(b.floor, now)
-	if b.held > now {
-		last = b.held
-	}
-	b.rescale(last, n, span)
+	b.rescale(max(last, b.held), n, span)
 }
 
 // rescale keeps as many tokens as are missing at an instant, and lets them flow in at

@@ -197,13 +197,11 @@ func (s *Schedule) SetRate(now, n, span int64) {
 }
 
 // Repace changes the rate as if it had been in force since the instant of the last grant:
-// what was to come an interval after it, now comes one of the new intervals after it.
+// what was to come an interval after it, now comes one of the new intervals after it. A hold since
+// then, also one that is over, counts as a grant at its end.
 func (s *Schedule) Repace(now, last, n, span int64) {
 	s.floor = max(s.floor, now)
-	if s.held > now {
-		last = s.held
-	}
-	s.rescale(last, reduce(n, span))
+	s.rescale(max(last, s.held), reduce(n, span))
 }
 
 // Spend takes all tokens at now, and leaves one there for the instant until.

@@ -14,10 +14,9 @@ import (
 // Never is the instant that does not come.
 const Never = math.MaxInt64
 
-// origin is the instant of epoch on our timeline: far enough from zero that a
-// mock clock, which starts in 1970, is not before it, and far enough from Never
-// for a hundred years of uptime.
-const origin = 1 << 61
+// origin is the instant of epoch on our timeline: in the middle, so that a mock clock, which
+// starts in 1970, may be set to 146 years ago, and a hundred years of uptime are far from Never.
+const origin = 1 << 62
 
 // epoch is taken once, with its monotonic reading. All clocks count from it, so
 // that gates made at different times agree on every instant.
@@ -33,7 +32,9 @@ type Clock struct {
 	baseAt int64        // and the instant that was
 }
 
-// New returns a Clock on c. A nil c is the real clock.
+// New returns a Clock on c. A nil c is the real clock. One that shows a time more than 146 years
+// from the present stands still at the end of the timeline: clocks on the same c must agree on every
+// instant, so they can't each count from where they find it.
 func New(c clock.Clock) *Clock {
 	k := &Clock{ext: c}
 	if c == nil {

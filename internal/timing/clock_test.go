@@ -31,6 +31,20 @@ func TestNowGoesWithTheClock(t *testing.T) {
 	})
 }
 
+// A mock clock may show any time within a century from the present.
+func TestNowOfAnotherCentury(t *testing.T) {
+	for _, years := range []int{-100, 100} {
+		m := clock.NewMock()
+		m.Set(time.Now().AddDate(years, 0, 0))
+		k := timing.New(m)
+		before := k.Now()
+		m.Add(time.Hour)
+		if got := k.Now() - before; got != int64(time.Hour) {
+			t.Errorf("%d years from now an hour later Now() has gone on by %v", years, time.Duration(got))
+		}
+	}
+}
+
 // Clocks of one source agree on every instant, whenever each was made.
 func TestClocksAgree(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
