@@ -75,8 +75,8 @@ type Adaptive struct {
 
 // NewAdaptive returns a gate that starts at the rate given, which it never exceeds. It
 // panics on the zero Rate, on one that is unlimited or above one a nanosecond, on a Backoff
-// that is not above 1 or is above 1e9, a Recover that is not between 0 and 1, a Slowest that is shorter than
-// the interval asked for, and on negative options.
+// that is not above 1 or is above 1e9, a Recover that is not between 0 and 1, a Slowest
+// that is shorter than the interval asked for, and on negative options.
 func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 	if o == nil {
 		o = &AdaptiveOptions{}

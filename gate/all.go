@@ -41,10 +41,10 @@ import (
 // positive does nothing. [Stats] tells for how long the composite or one of its members is
 // held.
 //
-// A gate that is named twice, or that is in a composite and named too, counts once, unless it is
-// one from elsewhere that Go can't compare. All of nothing admits everyone, and All of one gate is that gate, with its own Hold or none.
-// All panics on a nil gate, and on gates whose clocks differ. Gates that share a composite
-// share a lock from then on.
+// A gate that is named twice, or that is in a composite and named too, counts once, unless
+// it is one from elsewhere that Go can't compare. All of nothing admits everyone, and All
+// of one gate is that gate, with its own Hold or none. All panics on a nil gate, and on
+// gates whose clocks differ. Gates that share a composite share a lock from then on.
 func All(gates ...Gate) Gate {
 	a := &all{}
 	for i, g := range gates {

@@ -174,12 +174,13 @@ type AdaptiveOptions struct {
 }
 
 // Adaptive is a [Rate] that listens, with the ears of every process: when the far side
-// throttles one caller of one of them, all slow down, once per generation. It follows the plain rule,
-// without what [gate.Adaptive] learns besides: a throttle of the current generation multiplies the interval
-// by Backoff, a success of an entry that was granted after the last change by Recover, and the
-// throttle's After holds everyone. What was learned, and that it has given up, is forgotten after a
-// minute in which nobody entered. A Leave that brings a throttle waits as [Gate.Hold] does. It
-// panics where gate.NewAdaptive does. A gate has at most one.
+// throttles one caller of one of them, all slow down, once per generation. It follows the
+// plain rule, without what [gate.Adaptive] learns besides: a throttle of the current
+// generation multiplies the interval by Backoff, a success of an entry that was granted
+// after the last change by Recover, and the throttle's After holds everyone. What was
+// learned, and that it has given up, is forgotten after a minute in which nobody entered. A
+// Leave that brings a throttle waits as [Gate.Hold] does. It panics where gate.NewAdaptive
+// does. A gate has at most one.
 func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
 	if o == nil {
 		o = &AdaptiveOptions{}
