@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -185,8 +186,8 @@ func (g *Concurrency) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	g.n.lane.read(d)
-	used := int(g.size.Load() - g.word.Load()>>freeBits + g.owed)
-	return g.n.stats(0, used, 0, used == 0)
+	used := g.size.Load() - g.word.Load()>>freeBits + g.owed
+	return g.n.stats(0, int(min(used, math.MaxInt)), 0, used == 0)
 }
 
 // A desk is what a pass of a Concurrency goes back to. It is used over and over, by one
