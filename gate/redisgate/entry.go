@@ -70,7 +70,7 @@ func (g *Gate) told(e *entry, err error) (*gate.ThrottledError, *op) {
 		return nil, &op{what: 'o', a: int64(e.slot.mark), back: true, epoch: e.slot.epoch}
 	}
 	t, ok := errors.AsType[*gate.ThrottledError](err)
-	if !ok {
+	if !ok || t == nil {
 		return nil, nil
 	}
 	return t, &op{what: 't', a: int64(e.slot.mark), epoch: e.slot.epoch}
