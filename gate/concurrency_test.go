@@ -175,12 +175,19 @@ func TestDebtsAddUp(t *testing.T) {
 func TestDebtsInParallel(t *testing.T) {
 	const n = 200
 	g := gate.NewConcurrency(n)
+	var passes []gate.Pass // all, before the first of them owes anything
+	for range n {
+		p, ok := g.TryEnter(1)
+		if !ok {
+			t.Fatal("refused")
+		}
+		passes = append(passes, p)
+	}
 	var settled, left sync.WaitGroup
 	var owe, in atomic.Int64
+	owe.Store(n)
 	leave := make(chan struct{})
-	for range n {
-		p, _ := g.TryEnter(1)
-		owe.Add(1)
+	for _, p := range passes {
 		settled.Add(1)
 		left.Go(func() {
 			p.Settle(math.MaxInt)
