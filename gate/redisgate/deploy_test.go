@@ -48,7 +48,7 @@ func TestLimitsChanged(t *testing.T) {
 // which has a shorter window, or none.
 func TestOlderReleaseErasesNothing(t *testing.T) {
 	t.Parallel()
-	s := newServer(t).settled(2 * time.Second)
+	s := newServer(t).settled(12 * time.Second)
 	rate := redisgate.Rate(pace.PerSecond(1000), nil)
 	for name, c := range map[string]struct{ older, newer redisgate.Limits }{
 		"a longer window": {redisgate.Limits{redisgate.Window(5, 200*ms, nil)}, redisgate.Limits{redisgate.Window(5, 20*time.Second, nil)}},

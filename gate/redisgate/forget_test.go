@@ -15,7 +15,7 @@ import (
 // who remembers it is asked first.
 func TestNoPartIsLost(t *testing.T) {
 	t.Parallel()
-	s := newServer(t).settled(2 * time.Second)
+	s := newServer(t).settled(12 * time.Second)
 	ctx := context.Background()
 	for _, suffix := range []string{":gate", ":slots", ":windows", ":members"} {
 		name := key()

@@ -214,8 +214,8 @@ if grace > 0 then
   for _, l in ipairs(limits) do
     if l.tat then empty(l, last, l.burst) end
   end
-  if units and (lost or alive or uptime * 1000000 < units.ttl) then set('grace', now + units.ttl) end
 end
+if fresh and units and (lost or alive or uptime * 1000000 < units.ttl) then set('grace', now + units.ttl) end
 if knows ~= 0 and knows ~= epoch then
   -- The process remembers what the server does not.
   hold = max(hold, now + tonumber(ARGV[8]))

@@ -360,7 +360,7 @@ func TestTraffic(t *testing.T) {
 // The commands that the README names are all that a gate needs to be allowed.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	s := newServer(t).settled(2 * time.Second)
+	s := newServer(t).settled(12 * time.Second)
 	ctx := context.Background()
 	if err := s.client().Do(ctx, append([]any{"acl", "setuser", "gates"}, acl...)...).Err(); err != nil {
 		t.Fatal(err)

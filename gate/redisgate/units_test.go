@@ -15,7 +15,7 @@ import (
 // short is used; shares are even; and where units are not what is short, slots are asked
 // for in bulk.
 func TestSharedUnits(t *testing.T) {
-	s := newServer(t).settled(2 * time.Second)
+	s := newServer(t).settled(12 * time.Second)
 	for _, c := range []struct {
 		name string
 		job

@@ -148,3 +148,19 @@ func TestStoppedThroughAHold(t *testing.T) {
 		t.Errorf("%d in two seconds, where %d is the limit", most, n)
 	}
 }
+
+// Units may be out for their TTL, which can be longer than slots: a server that has not been up for that
+// long gives none to who is new, however long it has been up for slots.
+func TestScriptUnitsOutliveSlots(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const sec, start = 1_000_000, int64(1_790_000_000_000_000)
+	for uptime, want := range map[int64]int{5: 0, 11: 1} {
+		s.fresh()
+		s.at(t, start, "one", uptime)
+		a := s.call(t, "me", sec, 20_000, sec, 0, 0, 0, 0, 0, 0, 0, 0, 1, "c", 1, 10*sec, 0, 0, 0, 0, 0, 0, 0, "d", 1, 1, 0)
+		if got := len(a[18:]); got != want {
+			t.Errorf("a server that has been up for %d s gives %d units with a TTL of 10 s, want %d", uptime, got, want)
+		}
+	}
+}
