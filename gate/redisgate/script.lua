@@ -499,16 +499,16 @@ end
 local stale = publish.g or fresh
 local back, backat, changed = {}, 1, #backs > 0
 if not stale then
-  local flat = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '+inf')
-  for i = #flat, 1, -1 do
-    local instant, cost = string.match(flat[i], '(%d+):(%d+)')
-    instant, cost = tonumber(instant), tonumber(cost)
-    if instant < now then
-      settle(instant, -cost)
-      changed = true
-    else
-      table.insert(back, 1, { instant, cost, flat[i] })
-    end
+  local lapsed = {}
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '+inf')) do
+    local instant, cost = string.match(member, '(%d+):(%d+)')
+    local b = { tonumber(instant), tonumber(cost), member }
+    local to = b[1] < now and lapsed or back
+    to[#to + 1] = b
+  end
+  for i = #lapsed, 1, -1 do -- the last one first: see settle
+    settle(lapsed[i][1], -lapsed[i][2])
+    changed = true
   end
   if #backs > 0 then
     for _, b in ipairs(backs) do back[#back + 1] = b end

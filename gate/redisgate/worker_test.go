@@ -292,7 +292,8 @@ func densest(all []int64, span time.Duration) (most int, from int64) {
 }
 
 // inUse returns how many entries of all workers were inside at most, how many of those of workers that
-// were killed were never left, and how many have got in during the last second.
+// were killed were never left, and how many have got in during the last second. It logs when there were
+// the most, and where.
 func inUse(t testing.TB, ws []*worker) (most, left, late int) {
 	t.Helper()
 	type change struct {
@@ -313,12 +314,32 @@ func inUse(t testing.TB, ws []*worker) (most, left, late int) {
 		}
 	}
 	slices.SortFunc(all, func(x, y change) int { return cmp.Or(cmp.Compare(x.at, y.at), x.by-y.by) })
+	when := int64(0)
 	for _, c := range all {
-		left += c.by
-		most = max(most, left)
+		if left += c.by; left > most {
+			most, when = left, c.at
+		}
 		if c.at > all[len(all)-1].at-int64(time.Second) && c.by > 0 {
 			late++
 		}
+	}
+	var inside, lost []int
+	var halted []time.Duration
+	for _, w := range ws {
+		upTo := func(instants []int64) (n int) {
+			for _, at := range instants {
+				if at <= when {
+					n++
+				}
+			}
+			return n
+		}
+		inside = append(inside, upTo(w.grants)-upTo(w.leaves))
+		lost = append(lost, len(w.lost))
+		halted = append(halted, w.halted)
+	}
+	if len(all) > 0 {
+		t.Logf("the most inside, %d, after %v: %v; leases lost %v, halted %v", most, time.Duration(when-all[0].at).Round(time.Millisecond), inside, lost, halted)
 	}
 	return most, left, late
 }
