@@ -42,6 +42,7 @@ func (g *Gate) build(now int64) *request {
 	poke := k.poke
 	g.ops, g.tries, k.poke = nil, nil, false
 	k.sent = now
+	k.calls++
 	ahead := g.horizon
 	if !g.heard || g.ttl > 0 && g.timed && (!g.paced || g.units.tight) {
 		ahead = min(ahead, blind)
@@ -76,9 +77,9 @@ func (g *Gate) build(now int64) *request {
 	if k.newest != 0 {
 		newest = max(us(k.newest), -most)
 	}
-	r.args = append(make([]any, 0, 16+10*len(g.limits)+4*len(r.ops)),
+	r.args = append(make([]any, 0, 14+10*len(g.limits)+4*len(r.ops)),
 		g.id, micros(g.horizon), micros(g.late), micros(ahead), k.epoch, k.gen, state,
-		max(0, us(k.held)), newest, behind, waited, inhand, len(g.limits))
+		max(0, us(k.held)), newest, behind, waited, inhand, k.calls, len(g.limits))
 	for i, l := range g.limits {
 		d := k.known[i]
 		x := max(0, d.x-(now-d.at)/1000-1)
@@ -249,6 +250,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 			close(o.done)
 		}
 	}
+	lapsed := r.lease != g.units.lease // the units of the slots are
 	slotAt := func(delay int64, cost int, units bool) slot {
 		s := slot{name: server + delay, cost: cost, mark: uint32(a[11]), epoch: epoch, gen: gen, units: units && g.ttl > 0, lease: r.lease}
 		if g.timed {
@@ -256,7 +258,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 		} else {
 			s.until = never
 		}
-		if s.units && r.lease == g.units.lease {
+		if s.units && !lapsed {
 			g.units.use += cost
 		}
 		return s
@@ -270,7 +272,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 		if results[0] >= 0 {
 			s := slotAt(results[0], t.cost, true)
 			switch {
-			case r.apart && g.units.use > g.units.held, t.over || !fresh || now < s.from || now > s.until:
+			case r.apart && g.units.use > g.units.held, t.over || !fresh || lapsed || now < s.from || now > s.until:
 				g.release(s)
 			default:
 				t.ok = true
@@ -300,7 +302,7 @@ func (g *Gate) hear(r *request, a []int64, now int64) error {
 		case s.until < s.from:
 			tooLate++
 			g.release(s)
-		case next == nil || next.cost != s.cost:
+		case next == nil || next.cost != s.cost || s.units && lapsed:
 			g.release(s)
 		default:
 			g.slots = append(g.slots, s)

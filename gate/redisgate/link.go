@@ -54,6 +54,7 @@ type link struct {
 	muted int   // nobody is let in while what concerns everyone is being said
 
 	sent   int64 // the call under way; 0: none
+	calls  int   // how many there were
 	retry  int64 // no call before, after a failure
 	fails  int   // in a row
 	failed error // why the last of them did

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"sort"
 	"testing"
 
@@ -17,9 +18,10 @@ import (
 
 // stage is the script on a server whose clock the test moves.
 type stage struct {
-	c    *redis.Client
-	hash string
-	keys []string
+	c     *redis.Client
+	hash  string
+	keys  []string
+	calls int // so far
 }
 
 func newStage(t testing.TB) *stage {
@@ -29,7 +31,7 @@ func newStage(t testing.TB) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stage{c, hash, nil}
+	return &stage{c: c, hash: hash}
 }
 
 // fresh begins with keys that nobody has used.
@@ -52,8 +54,17 @@ func (s *stage) at(t testing.TB, now int64, run string, uptime int64) {
 	}
 }
 
+// call numbers the calls of all processes together.
 func (s *stage) call(t testing.TB, args ...any) []int64 {
 	t.Helper()
+	s.calls++
+	return s.late(t, s.calls, args...)
+}
+
+// late is a call with the number of an earlier one.
+func (s *stage) late(t testing.TB, number int, args ...any) []int64 {
+	t.Helper()
+	args = slices.Insert(slices.Clone(args), 12, any(number))
 	a, err := s.c.EvalSha(context.Background(), s.hash, s.keys, args...).Int64Slice()
 	if err != nil {
 		t.Fatalf("%v: %v", args, err)

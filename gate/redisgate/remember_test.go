@@ -23,7 +23,7 @@ func TestLearnedIsForgotten(t *testing.T) {
 		if alive > 0 {
 			want = learned
 		}
-		if got := g.build(500).args[18]; got != want {
+		if got := g.build(500).args[19]; got != want {
 			t.Errorf("where the state lives until %d, at 500 it tells %v, want %d", alive, got, want)
 		}
 	}

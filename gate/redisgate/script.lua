@@ -24,7 +24,8 @@
 --       9 how far away its newest slot is, or 0           10 instant of the last slot it waits for
 --      11 how long the first that asks has waited; -1: those who wait do not ask
 --      12 tokens of the slots that it has in hand
---      13 number of limits, then for each kind and 9 numbers:
+--      13 number of the call; those of a process grow
+--      14 number of limits, then for each kind and 9 numbers:
 --         g span n burst debt strict     n tokens in span; debt: how far ahead the schedule was
 --         w span n cell count            count: tokens in the window
 --         a fastest slowest burst debt interval backoff recover giveup     intervals in ns
@@ -47,14 +48,16 @@
 --       then for each limit 2 numbers, which the process carries for a server that forgets,
 --       then for each y and d a delay, or -1-delay where that is too far away.
 
+local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
+local function num(x) return string.format('%.0f', x) end
+
 local clock = redis.call('TIME')
 local info = redis.call('INFO', 'server')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local run = string.match(info, 'run_id:(%w+)') or 'unknown'
-local uptime = tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or '3600')
+-- Whole seconds are counted, not what has passed: a tenth of a second can be one.
+local uptime = max(0, tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or '3600') - 1) * 1000000
 
-local function num(x) return string.format('%.0f', x) end
-local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
 
 -- divide returns floor(a/b) and the rest, exactly.
 local function divide(a, b)
@@ -94,7 +97,7 @@ if fresh then
     grace = horizon + late
   else
     -- It is new here, and nobody knows better. So is the server, maybe.
-    grace = max(0, horizon + late - uptime * 1000000)
+    grace = max(0, horizon + late - uptime)
   end
   for name in pairs(state) do gone[name] = true end
   state, flat = {}, {}
@@ -107,8 +110,8 @@ local publish = {}
 
 -- The limits.
 local limits, units, adaptive, paced = {}, nil, nil, false
-local at = 14
-for i = 1, tonumber(ARGV[13]) do
+local at = 15
+for i = 1, tonumber(ARGV[14]) do
   local l = { kind = ARGV[at] }
   local function arg(k) return tonumber(ARGV[at + k]) end
   if l.kind == 'g' then
@@ -215,7 +218,7 @@ if grace > 0 then
     if l.tat then empty(l, last, l.burst) end
   end
 end
-if fresh and units and (lost or alive or uptime * 1000000 < units.ttl) then set('grace', now + units.ttl) end
+if fresh and units and (lost or alive or uptime < units.ttl) then set('grace', now + units.ttl) end
 if knows ~= 0 and knows ~= epoch then
   -- The process remembers what the server does not.
   hold = max(hold, now + tonumber(ARGV[8]))
@@ -322,14 +325,17 @@ local function take(s, cost)
 end
 
 -- The members: who has units of a concurrency limit, and who wants some.
-local others, free, allowed, mine = 0, 0, 0, { 0, 0, 0 }
+local others, free, allowed, mine, call = 0, 0, 0, { 0, 0, 0 }, ARGV[13]
 local wanted, expires = false, nil
 if units then
   local levels = {}
   for name, value in pairs(members) do
-    local expiry, held, want = string.match(value, '(%d+):(%d+):(%d+)')
+    local expiry, held, want, latest = string.match(value, '(%d+):(%d+):(%d+):(%d+)')
     expiry, held, want = tonumber(expiry), tonumber(held), tonumber(want)
     if name == me then
+      -- This call was under way for so long that its process gave it up, and has called again. What it
+      -- says of units was true then.
+      if tonumber(call) <= tonumber(latest) then return {} end
       mine = { expiry, held, want }
     elseif expiry <= now then
       gone['m:' .. name] = true
@@ -385,7 +391,8 @@ local function share(want, first)
   end
   local reserved = 0
   for _, o in ipairs(units.levels) do reserved = reserved + max(0, min(o[2], level) - o[1]) end
-  allowed = min(free, max(level - units.used, free - reserved))
+  -- Who has more than its share gets none, and keeps what it has.
+  allowed = max(0, min(free, max(level - units.used, free - reserved)))
   units.level = level
   local cap = max(level, units.n - others - reserved)
   local claimed = other and other.kind == 'u'
@@ -719,7 +726,7 @@ if units then
   if unmet > 0 and (apart or mine[3] == 0) and others > 0 then publish.w = true end
   if held + unmet > 0 then
     ends = max(ends, now + units.ttl)
-    written['m:' .. me] = num(now + units.ttl) .. ':' .. num(held) .. ':' .. num(max(0, unmet))
+    written['m:' .. me] = num(now + units.ttl) .. ':' .. num(held) .. ':' .. num(max(0, unmet)) .. ':' .. call
   elseif mine[1] > 0 then
     gone['m:' .. me] = true
     wrote = true

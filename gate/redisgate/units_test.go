@@ -88,6 +88,9 @@ func TestScriptUnits(t *testing.T) {
 				"c", n, ttl, used, apart, more, idle, lead, likes, starved}, ops...)
 			a := s.call(nop{}, args...)
 			epoch = a[1]
+			if a[9] < 0 {
+				t.Fatalf("%d units: what a member keeps is its own", a[9])
+			}
 			m.held, m.until = used+a[9], now+ttl
 			sum := int64(0)
 			for _, o := range ms {
@@ -129,4 +132,65 @@ func TestScriptUnits(t *testing.T) {
 			t.Fatalf("%d of %d units when all have gone, and again in %d", taken, n, again)
 		}
 	})
+}
+
+// A process that has more than its share keeps what it has, also while others have less and lack some:
+// its units are in use.
+func TestScriptUnitsAboveShare(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const sec, now = 1_000_000, int64(1_790_000_000_000_000)
+	call := func(name string, used, more int) int64 {
+		s.at(t, now, "one", 1000)
+		return s.call(t, name, sec, 20_000, sec, 0, 0, 0, 0, 0, 0, 0, 0, 2, "g", sec, 1000, 50, 0, 0, 0, 0, 0, 0,
+			"c", 9, sec, used, 1, more, 0, 3000, 0, 0)[9]
+	}
+	s.fresh()
+	for _, c := range []struct {
+		name       string
+		used, more int
+		want       int64
+	}{
+		{"a", 0, 5, 5}, {"b", 0, 2, 2}, {"c", 0, 2, 2}, // all nine
+		{"b", 2, 3, 0}, {"c", 2, 3, 0},
+		{"a", 5, 0, 0}, // not -2
+		{"b", 2, 3, 0}, {"c", 2, 3, 0},
+		{"a", 4, 0, 0}, // one has left
+		{"b", 2, 3, 1}, {"c", 2, 3, 0},
+	} {
+		if got := call(c.name, c.used, c.more); got != c.want {
+			t.Errorf("%s, with %d and in want of %d, is given %d, want %d", c.name, c.used, c.more, got, c.want)
+		}
+	}
+}
+
+// A call that its process has given up, and has made another one since, may still arrive. What it says of
+// units is out of date, and it changes nothing.
+func TestScriptLateCall(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const sec, now = 1_000_000, int64(1_790_000_000_000_000)
+	s.fresh()
+	s.at(t, now, "one", 1000)
+	args := func(name string, used, want int) []any {
+		return []any{name, sec, 20_000, sec, 0, 0, 0, 0, 0, 0, 0, 0, 1, "c", 5, sec, used, 0, 0, 0, 0, 0, 0, "d", 1, want, 0}
+	}
+	units := func(a []int64) int64 { return a[9] }
+	if got := units(s.late(t, 1, args("a", 0, 1)...)); got != 1 {
+		t.Fatalf("%d units of five, want the one that was asked for", got)
+	}
+	if got := units(s.late(t, 3, args("a", 1, 3)...)); got != 3 {
+		t.Fatalf("%d units more, want 3", got)
+	}
+	for _, number := range []int{2, 3} {
+		if a := s.late(t, number, args("a", 1, 1)...); len(a) > 0 {
+			t.Errorf("call %d after call 3 is answered, with %d units", number, units(a))
+		}
+	}
+	if got := units(s.late(t, 1, args("b", 0, 5)...)); got != 1 {
+		t.Errorf("b is given %d units, where 4 of 5 are in use", got)
+	}
+	if got := units(s.late(t, 4, args("a", 0, 1)...)); got > 1 {
+		t.Errorf("a is given %d units for one entry", got)
+	}
 }

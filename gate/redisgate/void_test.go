@@ -155,7 +155,7 @@ func TestScriptUnitsOutliveSlots(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const sec, start = 1_000_000, int64(1_790_000_000_000_000)
-	for uptime, want := range map[int64]int{5: 0, 11: 1} {
+	for uptime, want := range map[int64]int{5: 0, 10: 0, 11: 1} {
 		s.fresh()
 		s.at(t, start, "one", uptime)
 		a := s.call(t, "me", sec, 20_000, sec, 0, 0, 0, 0, 0, 0, 0, 0, 1, "c", 1, 10*sec, 0, 0, 0, 0, 0, 0, 0, "d", 1, 1, 0)

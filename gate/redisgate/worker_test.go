@@ -92,10 +92,10 @@ func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if name := cmd.Name(); name == "evalsha" || name == "eval" {
 			c.n.Add(1)
-			// The script's arguments begin at the fifth, the thirteenth of them is the number of
+			// The script's arguments begin at the fifth, the fourteenth of them is the number of
 			// limits, and behind those are four for each thing to do.
 			args := cmd.Args()
-			for i := 18 + 10*args[17].(int); i < len(args); i += 4 {
+			for i := 19 + 10*args[18].(int); i < len(args); i += 4 {
 				if args[i] == "v" {
 					c.late.Add(-args[i+2].(int64))
 				}
