@@ -20,24 +20,28 @@ import (
 // would fit. Entering when a slot is free, and leaving when nobody waits, takes no lock
 // and allocates nothing. Make one with [NewConcurrency]; the zero value does not work.
 type Concurrency struct {
-	word  atomic.Int64 // free slots, which can be below zero; below them a count, and a bit if somebody waits
+	word  atomic.Int64 // free slots, which can be below zero; below them a count, and bits: see locked
 	size  atomic.Int64 // slots in all; written under the domain's lock
 	owed  int64        // guarded by the domain: slots taken that the word has no bits for; it is locked while there are any
 	desks []desk       // where passes are given back, a power of two of them
+	all   int64        // the bits of all desks
 	shift uint         // 64 less the logarithm of their number
 	n     node
 
 	contest contest // for the word; far from it
 }
 
-// The lowest bit of the word, locked, sends everyone to the lock. The bits of counted are
-// the number of entries that took none: when they are used up, one entry has to.
+// The lowest bit of the word, locked, sends everyone to the lock. Above it is a bit for each desk, set
+// while a pass is out. The bits of counted are the number of entries that took no lock: when it gets to
+// the highest of them, spent, one entry has to.
 const (
 	locked  = 1
-	single  = 2
+	first   = 2
+	single  = first << maxDesks
+	spent   = 1 << (freeBits - 1)
 	counted = 1<<freeBits - single
 	// freeBits is where the free slots begin.
-	freeBits = 17
+	freeBits = 20
 )
 
 // maxSlots is the largest size, and the most that a pass can come to cost.
@@ -51,16 +55,16 @@ const (
 )
 
 // maxDesks is the largest number of desks that a gate has for itself.
-const maxDesks = 16
+const maxDesks = 8
 
 // NewConcurrency returns a gate for n slots, all of them free. It panics if n is less
 // than 1 or above 2^40.
 func NewConcurrency(n int) *Concurrency {
 	checkSlots("NewConcurrency", n)
 	log := bits.Len(uint(2*min(n, maxDesks/2) - 1))
-	g := &Concurrency{desks: make([]desk, 1<<log), shift: 64 - uint(log)}
+	g := &Concurrency{desks: make([]desk, 1<<log), all: first<<(1<<log) - first, shift: 64 - uint(log)}
 	for i := range g.desks {
-		g.desks[i].gate = g
+		g.desks[i].gate, g.desks[i].bit = g, first<<i
 	}
 	g.size.Store(int64(n))
 	g.word.Store(int64(n) << freeBits)
@@ -82,28 +86,35 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, context.Cause(ctx)
 	}
-	found := g.pick(cost)
-	if found == again {
-		found = g.contend(cost)
+	near := g.near()
+	found := g.quick(first<<near, int64(cost))
+	if found == picked {
+		t := &g.desks[near]
+		return Pass{t, t.turn.Load(), cost}, nil
 	}
+	found, desk := g.contend(found, cost)
 	if found != picked {
 		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
 	}
-	if t, turn := g.desk(); turn != 0 {
-		return Pass{t, turn, cost}, nil
+	if desk == 0 {
+		return g.crowded(cost), nil
 	}
-	return g.pass(cost), nil
+	t := g.at(desk)
+	return Pass{t, t.turn.Load(), cost}, nil
 }
 
 // TryEnter is described at [Gate].
 func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 	checkCost("Concurrency.TryEnter", cost)
-	found := g.pick(cost)
-	if found == again {
-		found = g.contend(cost)
+	near := g.near()
+	found := g.quick(first<<near, int64(cost))
+	if found == picked {
+		t := &g.desks[near]
+		return Pass{t, t.turn.Load(), cost}, true
 	}
+	found, desk := g.contend(found, cost)
 	ok := found == picked
 	if found == busy {
 		_, ok = g.n.lane.tryEnter(cost, nil)
@@ -112,52 +123,62 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
-	if t, turn := g.desk(); turn != 0 {
-		return Pass{t, turn, cost}, true
+	if desk == 0 {
+		return g.crowded(cost), true
 	}
-	return g.pass(cost), true
+	t := g.at(desk)
+	return Pass{t, t.turn.Load(), cost}, true
 }
 
-// pick tries once to take slots without the lock. It calls nothing, which is worth a nanosecond.
-func (g *Concurrency) pick(cost int) pick {
+// quick takes slots and a desk, where nothing is in the way: most entries are.
+func (g *Concurrency) quick(desk, cost int64) pick {
 	word := g.word.Load()
-	switch {
-	case word&locked != 0 || word&counted == counted:
+	if word&(locked|spent|desk) != 0 || word>>freeBits < cost {
 		return busy
-	case word>>freeBits < int64(cost):
-		return full
-	case g.word.CompareAndSwap(word, word-int64(cost)<<freeBits+single):
+	}
+	if g.word.CompareAndSwap(word, word-cost<<freeBits+single+desk) {
 		return picked
 	}
 	return again
 }
 
-// contend goes on where pick has found somebody else to be faster.
-func (g *Concurrency) contend(cost int) pick {
+// contend takes slots without the lock, and a desk if there is one, as often as others are faster.
+func (g *Concurrency) contend(found pick, cost int) (_ pick, desk int64) {
 	for {
-		g.contest.lost()
-		if found := g.pick(cost); found != again {
-			return found
+		if found == again {
+			g.contest.lost()
 		}
+		word := g.word.Load()
+		switch {
+		case word&(locked|spent) != 0:
+			return busy, 0
+		case word>>freeBits < int64(cost):
+			return full, 0
+		}
+		desk = g.desk(word)
+		if g.word.CompareAndSwap(word, word-int64(cost)<<freeBits+single+desk) {
+			return picked, desk
+		}
+		found = again
 	}
 }
 
-// free gives slots back, or takes them where there are none when slots is negative, and
+// free gives slots back, or takes them where there are none when slots is negative, and a desk, and
 // looks after those who wait.
-func (g *Concurrency) free(slots int64) {
-	if g.word.Add(slots<<freeBits)&locked != 0 {
+func (g *Concurrency) free(slots, desk int64) {
+	if g.word.Add(slots<<freeBits-desk)&locked != 0 {
 		g.n.look()
 	}
 }
 
 // correct is free for a pass that came to cost other than it took, which can be any number.
-func (g *Concurrency) correct(slots int64) {
+func (g *Concurrency) correct(slots, desk int64) {
 	if -large < slots && slots < large {
-		g.free(slots)
+		g.free(slots, desk)
 		return
 	}
 	g.n.change(func(int64) {
-		g.word.Add(slots << freeBits)
+		g.word.Add(slots<<freeBits - desk)
 		g.balance()
 	})
 }
@@ -194,53 +215,61 @@ func (g *Concurrency) Stats() Stats {
 // pass at a time; the turn tells them apart, so that one which has been left already is
 // found out.
 type desk struct {
-	turn   atomic.Uint64 // odd while a pass is out
-	gate   *Concurrency
-	more   int      // what the pass, settled, costs beyond what it says
-	shared bool     // it belongs to no gate
-	_      [32]byte // to a cache line each
+	turn atomic.Uint64 // of the pass that is out, or of the next one
+	gate *Concurrency
+	bit  int64    // of the gate's word; 0: the desk belongs to no gate
+	more int      // what the pass, settled, costs beyond what it says
+	_    [32]byte // to a cache line each
 }
 
-// desks are for passes that find the one of their gate in use.
-var desks = sync.Pool{New: func() any { return &desk{shared: true} }}
+// desks are for passes that have none of their gate's.
+var desks = sync.Pool{New: func() any { return new(desk) }}
 
-// desk opens a desk for an entry and returns its turn, or 0 if the one that it was led to is
-// in use. Goroutines are led to different ones, as far as they reach, and each to the same
-// again: its processor has that desk at hand, where one in turn would be fetched from the
-// other processor each time. What tells goroutines apart is where their stacks lie; that is
-// a hint and nothing more.
-func (g *Concurrency) desk() (*desk, uint64) {
+// near returns the number of the desk that an entry is to take if it is free. Goroutines are led to
+// different ones, as far as they reach, and each to the same again: its processor has that desk at hand,
+// where one in turn would be fetched from the other processor each time. What tells goroutines apart is
+// where their stacks lie; that is a hint and nothing more.
+func (g *Concurrency) near() uint64 {
 	var here byte
 	stack := uint64(uintptr(unsafe.Pointer(&here)) >> 11) // a stack has 2 KiB or more
-	t := &g.desks[stack*0x9E3779B97F4A7C15>>g.shift]
-	if turn := t.turn.Load() + 1; turn&1 != 0 && t.turn.CompareAndSwap(turn-1, turn) {
-		return t, turn
-	}
-	return nil, 0
+	return stack * 0x9E3779B97F4A7C15 >> (g.shift & 63)
 }
 
-// pass makes the pass of an entry whose desk is in use.
-func (g *Concurrency) pass(cost int) Pass {
+// desk returns the bit of a desk that is free, or 0.
+func (g *Concurrency) desk(word int64) int64 {
+	if bit := int64(first) << g.near(); word&bit == 0 {
+		return bit
+	}
+	free := g.all &^ word
+	return free & -free
+}
+
+// at returns the desk of a bit.
+func (g *Concurrency) at(bit int64) *desk { return &g.desks[bits.TrailingZeros64(uint64(bit))-1] }
+
+// crowded makes the pass of an entry that finds all desks in use, or got in by the lock: then others do
+// things to the word at that moment, and are better left alone.
+func (g *Concurrency) crowded(cost int) Pass {
 	t := desks.Get().(*desk)
 	t.gate = g
-	return Pass{t, t.turn.Add(1), cost}
+	return Pass{t, t.turn.Load(), cost}
 }
 
 func (t *desk) Leave(turn uint64, cost int, _ error) {
 	if t.turn.Load() == turn {
-		g, shared, more := t.gate, t.shared, t.more
+		g, bit, more := t.gate, t.bit, t.more
 		if more != 0 {
 			t.more = 0
 		}
 		if t.turn.CompareAndSwap(turn, turn+1) {
-			if shared {
+			if bit == 0 {
 				t.gate = nil
 				desks.Put(t)
 			}
 			if more != 0 {
-				g.correct(int64(cost + more))
+				g.correct(int64(cost+more), bit)
 			} else {
-				g.free(int64(cost))
+				g.free(int64(cost), bit)
 			}
 			return
 		}
@@ -254,7 +283,7 @@ func (t *desk) Settle(turn uint64, cost, actual int) {
 	}
 	before := t.more
 	t.more = int(charge(actual)) - cost
-	t.gate.correct(int64(before - t.more))
+	t.gate.correct(int64(before-t.more), 0)
 }
 
 // charge returns the slots that a cost takes. One that is a mistake stays within the word.
@@ -302,8 +331,8 @@ func (m *slotMember) take(_, _ int64, cost int) uint64 {
 	return 0
 }
 func (m *slotMember) woke(int64, int64)                 {}
-func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).correct(charge(cost)) }
-func (m *slotMember) undo(_ uint64, cost int, _ int64)  { (*Concurrency)(m).correct(charge(cost)) }
+func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).correct(charge(cost), 0) }
+func (m *slotMember) undo(_ uint64, cost int, _ int64)  { (*Concurrency)(m).correct(charge(cost), 0) }
 func (m *slotMember) settle(_ uint64, cost, actual int) {
-	(*Concurrency)(m).correct(charge(cost) - charge(actual))
+	(*Concurrency)(m).correct(charge(cost)-charge(actual), 0)
 }

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"math/bits"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/escapement-go/escapement/pace"
@@ -57,7 +59,7 @@ func TestContestedEntries(t *testing.T) {
 func TestContend(t *testing.T) {
 	g := NewConcurrency(2)
 	for i, want := range []pick{picked, picked, full} {
-		if got := g.contend(1); got != want {
+		if got, _ := g.contend(again, 1); got != want {
 			t.Errorf("entry %d: %d, want %d", i, got, want)
 		}
 	}
@@ -65,8 +67,45 @@ func TestContend(t *testing.T) {
 		t.Errorf("%d slots are taken, want 2", got)
 	}
 	g.word.Or(locked)
-	if got := g.contend(1); got != busy {
+	if got, _ := g.contend(again, 1); got != busy {
 		t.Errorf("with the lock held by others: %d, want %d", got, busy)
 	}
 	g.word.And(^locked)
+}
+
+// As many passes as there are desks take one each, those beyond and those that got in by the lock take
+// none, and every desk is free again when its pass has left.
+func TestDesks(t *testing.T) {
+	g := NewConcurrency(20)
+	desks := func() int { return bits.OnesCount64(uint64(g.word.Load() & g.all)) }
+	passes := make([]Pass, 20)
+	for i := range passes {
+		if i%2 == 0 {
+			g.word.Or(spent)
+		}
+		if i%4 == 0 {
+			passes[i], _ = g.TryEnter(1)
+		} else {
+			passes[i], _ = g.Enter(t.Context(), 1)
+		}
+		if got, want := desks(), min((i+1)/2, maxDesks); got != want {
+			t.Fatalf("%d desks after %d passes, every other of which got in by the lock, want %d", got, i+1, want)
+		}
+	}
+	passes[1].Settle(3) // which has a desk, as all of odd numbers
+	passes[3].Settle(large + 1)
+	rand.Shuffle(len(passes), func(i, j int) { passes[i], passes[j] = passes[j], passes[i] })
+	for _, p := range passes {
+		p.Leave(nil)
+	}
+	if got, free := desks(), g.word.Load()>>freeBits; got != 0 || free != 20 {
+		t.Errorf("%d desks are in use and %d of 20 slots free when all have left", got, free)
+	}
+	for i := range 3 * maxDesks {
+		p, _ := g.TryEnter(1)
+		if desks() != 1 {
+			t.Fatalf("entry %d by itself has no desk", i)
+		}
+		p.Leave(nil)
+	}
 }
