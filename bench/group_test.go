@@ -60,6 +60,26 @@ func goByHand(limit int) loop {
 	}
 }
 
+// goEnter is an errgroup whose functions pass our gate themselves.
+func goEnter(limit int, through gate.Gate) loop {
+	return func(n int) {
+		g, ctx := errgroup.WithContext(context.Background())
+		g.SetLimit(limit)
+		for range n {
+			g.Go(func() error {
+				p, err := through.Enter(ctx, 1)
+				if err != nil {
+					return err
+				}
+				defer func() { p.Leave(err) }()
+				err = nothing()
+				return err
+			})
+		}
+		g.Wait()
+	}
+}
+
 func goConc(limit int) loop {
 	return func(n int) {
 		p := pool.New()
@@ -114,6 +134,7 @@ func BenchmarkGo(b *testing.B) {
 			{"escapement", goGroup(limit, nil)},
 			{"escapement-gated", goGroup(limit, through)},
 			{"errgroup", goErrgroup(limit)},
+			{"errgroup-Enter", goEnter(limit, through)},
 			{"errgroup-x-time-rate", goByHand(limit)},
 			{"conc", goConc(limit)},
 			{"rill", goRill(limit)},
@@ -125,7 +146,7 @@ func BenchmarkGo(b *testing.B) {
 				b.ReportAllocs()
 				c.run(b.N)
 				against(b, "×errgroup", goErrgroup(limit), c.run)
-				if c.name == "escapement-gated" {
+				if c.name == "escapement-gated" || c.name == "errgroup-Enter" {
 					b.ReportMetric(above(goErrgroup(limit), c.run), "ns-above-errgroup")
 					b.ReportMetric(above(func(int) {}, entry), "entry-ns")
 				}
