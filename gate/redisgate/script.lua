@@ -14,7 +14,7 @@
 -- All that a limit depends on is in one key, so that nobody can lose a part of it. Fields of the
 -- state that are of many: 'w1:end', what a window (the first limit) has let in by a cell that
 -- ends then, and until when anybody counts it; 'm:name', what a member holds and wants of a limit of
--- units; and 's:name', that a member wanted more slots than it got: until when, since when it waits for
+-- units, until when, and by which of its calls; and 's:name', that a member wanted more slots than it got: until when, since when it waits for
 -- its turn, for how many tokens.
 -- ARGV  1 name of the process      2 horizon: no slot is ever further away
 --       3 how late a slot may be used                      4 how far away one may be, this time
