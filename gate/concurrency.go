@@ -98,11 +98,7 @@ func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 			return Pass{}, err
 		}
 	}
-	if desk == 0 {
-		return g.crowded(cost), nil
-	}
-	t := g.at(desk)
-	return Pass{t, t.turn.Load(), cost}, nil
+	return g.pass(desk, cost), nil
 }
 
 // TryEnter is described at [Gate].
@@ -123,11 +119,7 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
-	if desk == 0 {
-		return g.crowded(cost), true
-	}
-	t := g.at(desk)
-	return Pass{t, t.turn.Load(), cost}, true
+	return g.pass(desk, cost), true
 }
 
 // quick takes slots and a desk, where nothing is in the way: most entries are.
@@ -244,14 +236,15 @@ func (g *Concurrency) desk(word int64) int64 {
 	return free & -free
 }
 
-// at returns the desk of a bit.
-func (g *Concurrency) at(bit int64) *desk { return &g.desks[bits.TrailingZeros64(uint64(bit))-1] }
-
-// crowded makes the pass of an entry that finds all desks in use, or got in by the lock: then others do
-// things to the word at that moment, and are better left alone.
-func (g *Concurrency) crowded(cost int) Pass {
-	t := desks.Get().(*desk)
-	t.gate = g
+// pass makes the pass of an entry with the desk of that bit. An entry that found all of them in use has
+// none, nor has one that got in by the lock: then others do things to the word, and are better left alone.
+func (g *Concurrency) pass(bit int64, cost int) Pass {
+	if bit == 0 {
+		t := desks.Get().(*desk)
+		t.gate = g
+		return Pass{t, t.turn.Load(), cost}
+	}
+	t := &g.desks[bits.TrailingZeros64(uint64(bit/first))]
 	return Pass{t, t.turn.Load(), cost}
 }
 

@@ -28,3 +28,26 @@ func TestLearnedIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// Units that come with an answer after their lease was lost are nobody's: what was asked for before does
+// not get in with them.
+func TestUnitsOfLostLease(t *testing.T) {
+	c := redis.NewClient(&redis.Options{})
+	defer c.Close()
+	g := New(c, "x", Limits{Concurrency(5, nil)}, nil)
+	w := &waiter{cost: 1, deadline: never, ready: make(chan struct{}, 1)}
+	g.queue.push(w, false)
+	got := &try{cost: 1, done: make(chan struct{})}
+	g.tries = append(g.tries, got)
+	now := instant()
+	r := g.build(now)
+	g.expire()
+	answer := append(make([]int64, 18), 0, 0)
+	answer[0], answer[1], answer[9], answer[12] = 1_790_000_000_000_000, 1, 2, -1
+	if err := g.hear(r, answer, now+1); err != nil {
+		t.Fatal(err)
+	}
+	if u := g.units; got.ok || len(g.slots) != 0 || u.inside != 0 || u.use != 0 || u.held != 0 {
+		t.Errorf("with a lease that is over: tried %v, %d slots, %d units inside, %d used, %d held, want none", got.ok, len(g.slots), u.inside, u.use, u.held)
+	}
+}

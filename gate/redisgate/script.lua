@@ -14,8 +14,8 @@
 -- All that a limit depends on is in one key, so that nobody can lose a part of it. Fields of the
 -- state that are of many: 'w1:end', what a window (the first limit) has let in by a cell that
 -- ends then, and until when anybody counts it; 'm:name', what a member holds and wants of a limit of
--- units, until when, and by which of its calls; and 's:name', that a member wanted more slots than it got: until when, since when it waits for
--- its turn, for how many tokens.
+-- units, until when, and by which of its calls; and 's:name', that a member wanted more slots than it
+-- got: until when, since when it waits for its turn, for how many tokens.
 -- ARGV  1 name of the process      2 horizon: no slot is ever further away
 --       3 how late a slot may be used                      4 how far away one may be, this time
 --       5 epoch that the process knows, or 0               6 generation that it knows
@@ -57,7 +57,6 @@ local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local run = string.match(info, 'run_id:(%w+)') or 'unknown'
 -- Whole seconds are counted, not what has passed: a tenth of a second can be one.
 local uptime = max(0, tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or '3600') - 1) * 1000000
-
 
 -- divide returns floor(a/b) and the rest, exactly.
 local function divide(a, b)
