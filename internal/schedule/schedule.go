@@ -138,12 +138,17 @@ func (s *Schedule) Take(now, since int64, cost int) {
 	if now > since {
 		due = s.Due(since, 0, cost)
 	}
-	s.last = last{at: now, cost: cost, before: s.tat, late: s.late, floor: s.floor, woke: s.step == 0}
+	// One by one: as a whole it would be made on the stack and copied from there in larger pieces
+	// than it was written in, and the processor waits for the writing then. That took longer than
+	// all the rest.
+	l, tat := &s.last, s.tat
+	l.at, l.cost, l.before = now, cost, tat
+	l.late, l.floor, l.woke = s.late, s.floor, s.step == 0
 	s.late = min(max(now-due, 0), s.slack)
 	if s.step != 0 {
-		s.tat = s.from(max(since, now-s.slack)).plus(product(uint64(cost), s.step))
+		tat = s.from(max(since, now-s.slack)).plus(product(uint64(cost), s.step))
 	}
-	s.last.after = s.tat
+	s.tat, l.after = tat, tat
 }
 
 // Undo takes back, at now, an entry that was let go at the given instant and did not go: as if it
