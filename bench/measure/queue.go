@@ -19,11 +19,17 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	used, known := CPU()
 	release := c.now()
 	h, held := l.(Holder)
-	if held {
-		h.Hold(what.gather())
-		release += int64(what.gather())
+	// extend lets the hold go on for as long as another half of it, at least.
+	extend := func() {
+		if now := c.now(); held && release-now < int64(what.gather()/2) {
+			h.Hold(what.gather())
+			release = now + int64(what.gather())
+		}
 	}
 	for i := range grants {
+		if i%1000 == 0 {
+			extend()
+		}
 		c.wg.Go(func() {
 			come.Add(1)
 			if err := l.Wait(c.ctx); err != nil {
@@ -33,11 +39,12 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 			grants[i] = c.now()
 		})
 	}
-	c.sleep(time.Duration(release - c.now()))
-	early := 0
-	if held {
-		early = int(come.Load())
+	for held && int(come.Load()) < what.Callers && c.ctx.Err() == nil {
+		extend()
+		c.sleep(time.Millisecond)
 	}
+	extend() // the last to come are about to wait
+	c.sleep(time.Duration(release - c.now()))
 	// Whoever is still there by then is sent home.
 	cut := time.AfterFunc(time.Duration(release-c.now())+3*what.Ideal()+time.Second, func() { c.end(errOver) })
 	defer cut.Stop()
@@ -50,7 +57,7 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	slices.Sort(grants)
 	missing, _ := slices.BinarySearch(grants, never+1)
 	grants = grants[missing:]
-	r := &Result{Case: what, Excess: Excess(grants, what.PerSecond, 1), Held: held, Early: early, Cut: missing > 0}
+	r := &Result{Case: what, Excess: Excess(grants, what.PerSecond, 1), Held: held, Cut: missing > 0}
 	for i := range grants {
 		grants[i] -= release
 	}

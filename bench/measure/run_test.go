@@ -46,6 +46,21 @@ func TestLoop(t *testing.T) {
 	}
 }
 
+// A loop is long enough for a thousand tokens where that takes no more than five times as long.
+func TestLoopForPercentiles(t *testing.T) {
+	for _, tt := range []struct {
+		perSecond, tokens int
+		length            time.Duration
+	}{{1000, 1000, time.Second}, {200, 1000, 5 * time.Second}, {199, 199, time.Second}, {5000, 5000, time.Second}} {
+		what := measure.Case{PerSecond: tt.perSecond, Callers: 1, Duration: time.Second}
+		began := what.Planned() - tt.length
+		r, err := run(t, measure.Candidate{Name: "gate", New: gated}, what)
+		if err != nil || r.Tokens != tt.tokens || began != 20*time.Millisecond+10*time.Microsecond {
+			t.Errorf("%v: %v, or %d tokens after %v, want %d", what, err, r.Tokens, began, tt.tokens)
+		}
+	}
+}
+
 // A rate so slow that five tokens take longer than the loop is looked at for longer.
 func TestSlowLoop(t *testing.T) {
 	what := measure.Case{PerSecond: 1, Callers: 1, Duration: time.Millisecond}
@@ -80,8 +95,37 @@ func TestQueue(t *testing.T) {
 		if r.Tokens != 500 || r.Total != what.Ideal() || r.Total != 499*time.Millisecond || r.Cut || r.Held != held || r.Excess != 0 || r.Late.Max() != 0 {
 			t.Errorf("%s: %d tokens in %v, cut %t, held %t, excess %v, late %v", name, r.Tokens, r.Total, r.Cut, r.Held, r.Excess, time.Duration(r.Late.Max()))
 		}
-		if held && r.Early != 500 {
-			t.Errorf("%d had come", r.Early)
+	}
+}
+
+// tardy is a gate whose hold is nearly over when it has begun.
+type tardy struct {
+	*gate.Rate
+	holds int
+}
+
+func (l *tardy) Hold(d time.Duration) {
+	l.Rate.Hold(d)
+	if l.holds++; l.holds == 1 {
+		time.Sleep(d * 9 / 10)
+	}
+}
+
+// The hold goes on until all have come.
+func TestQueueComesSlowly(t *testing.T) {
+	var l *tardy
+	c := measure.Candidate{Name: "tardy", New: func(n int) measure.Limiter {
+		l = &tardy{Rate: gate.NewRate(pace.PerSecond(n), nil)}
+		return l
+	}}
+	for _, callers := range []int{1, 500, 2500} {
+		what := measure.Case{PerSecond: 1000, Callers: callers, Queued: true}
+		r, err := run(t, c, what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Tokens != callers || r.Total != what.Ideal() || r.Late.Max() != 0 || l.holds != 2 {
+			t.Errorf("%d callers: %d tokens in %v, late %v, %d holds, want 2", callers, r.Tokens, r.Total, time.Duration(r.Late.Max()), l.holds)
 		}
 	}
 }

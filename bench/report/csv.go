@@ -14,7 +14,7 @@ var csvHead = []string{
 	"limiter", "mode", "per_second", "callers", "note", "tokens", "rate", "error",
 	"gap_p50_ns", "gap_p99_ns", "gap_p999_ns", "gap_max_ns",
 	"late_p50_ns", "late_p99_ns", "late_p999_ns", "late_max_ns",
-	"excess", "cpu_ns_per_token", "total_ns", "ideal_ns", "held", "early", "cut", "rounds",
+	"excess", "cpu_ns_per_token", "total_ns", "ideal_ns", "held", "cut", "rounds",
 }
 
 // writeCSV writes one line for each row, nothing rounded. What is not known is empty.
@@ -32,7 +32,7 @@ func writeCSV(w io.Writer, rows []row) error {
 			}
 			line = append(line, plain(r.excess), plain(r.cpu))
 			if r.Queued {
-				line = append(line, ns(r.total), ns(r.Ideal()), strconv.FormatBool(r.held), strconv.Itoa(r.early), strconv.FormatBool(r.cut))
+				line = append(line, ns(r.total), ns(r.Ideal()), strconv.FormatBool(r.held), strconv.FormatBool(r.cut))
 			}
 		}
 		line = append(line, make([]string, len(csvHead)-1-len(line))...)

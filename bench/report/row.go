@@ -28,7 +28,6 @@ type row struct {
 	cpus         []float64 // of each round
 	total        time.Duration
 	held         bool
-	early        int
 	cut          bool
 
 	gaps   []point // quantiles of the gap error: ns, share
@@ -53,7 +52,7 @@ func newRow(c measure.Candidate, r *measure.Result) row {
 		tokens: r.Tokens, rate: r.Rate, offset: r.Error(),
 		gap: quantilesOf(r.Gap), late: quantilesOf(r.Late),
 		excess: r.Excess, cpu: r.CPU, cpus: []float64{r.CPU},
-		total: r.Total, held: r.Held, early: r.Early, cut: r.Cut,
+		total: r.Total, held: r.Held, cut: r.Cut,
 		gaps: curve(r.Gap), grants: some(r.Grants),
 	}
 }
@@ -93,7 +92,6 @@ func (rs rows) median() row {
 	for _, r := range rs {
 		m.cpus = append(m.cpus, r.cpus...)
 		m.excess = max(m.excess, r.excess)
-		m.early = min(m.early, r.early)
 		m.cut = m.cut || r.cut
 	}
 	return m

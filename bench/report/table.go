@@ -85,7 +85,7 @@ func tables(rows []row) []*table {
 		if r.Queued {
 			if queues == nil {
 				queues = &table{title: "Queued, then let go", head: []string{"limiter", "callers", "per s",
-					"total", "× ideal", "excess", "gap error p99", "p99.9", "max", "late p99", "max", "CPU/token", "early"}}
+					"total", "× ideal", "excess", "gap error p99", "p99.9", "max", "late p99", "max", "CPU/token", "held"}}
 			}
 			queues.add(r.queueCells()...)
 			continue
@@ -130,16 +130,16 @@ func (r row) queueCells() []string {
 		return append(append(cells, r.note), make([]string, 9)...)
 	}
 	total, share := r.total.Round(time.Millisecond).String(), digits(r.share())
-	early := unknown
+	held := "no"
 	if r.held {
-		early = thousands(r.early)
+		held = "yes"
 	}
 	if r.cut {
 		total, share = fmt.Sprintf("%s went in %s", thousands(r.tokens), total), "> 3"
 	}
 	return append(cells, total, share, digits(r.excess),
 		short(r.gap.p99), short(r.gap.p999), short(r.gap.max), short(r.late.p99), short(r.late.max),
-		processor(r.cpu), early)
+		processor(r.cpu), held)
 }
 
 // unknown stands where there is no figure.
