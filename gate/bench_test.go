@@ -130,6 +130,39 @@ func BenchmarkWaiters(b *testing.B) {
 	}
 }
 
+// BenchmarkHold makes a hold longer under which that many wait, with contexts that have a far
+// deadline or none: what a throttle costs everybody does not depend on how many wait.
+func BenchmarkHold(b *testing.B) {
+	for _, waiters := range []int{1, 100, 10_000} {
+		for _, deadline := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d/deadline=%t", waiters, deadline), func(b *testing.B) {
+				g := gate.NewRate(pace.PerSecond(1000), nil)
+				hold := time.Hour
+				g.Hold(hold)
+				ctx, cancel := context.WithCancel(context.Background())
+				if deadline {
+					cancel()
+					ctx, cancel = context.WithTimeout(context.Background(), 24*time.Hour)
+				}
+				var wg sync.WaitGroup
+				for range waiters {
+					wg.Go(func() { g.Wait(ctx) })
+				}
+				for g.Stats().Waiting < waiters {
+					time.Sleep(time.Millisecond)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					hold += time.Microsecond
+					g.Hold(hold)
+				}
+				cancel()
+				wg.Wait()
+			})
+		}
+	}
+}
+
 // BenchmarkWaiterBytes is what an entry that waits takes in the gate beyond its goroutine:
 // the heap with 100,000 goroutines that wait at a gate, less the heap with as many that
 // wait in a select of the same kind.

@@ -33,6 +33,8 @@ type lane struct {
 	tail    *waiter
 	count   int
 	costs   uint64    // of all who wait; saturates
+	dearest int       // none of these is above it
+	soonest int64     // no deadline of those who wait is before it; never: nobody has one
 	bounces int       // of the head
 	insists bool      // the head does
 	pool    sync.Pool // of waiters that were in use
@@ -384,15 +386,21 @@ func (l *lane) finish(d *domain, w *waiter, now int64, why fate, info int64) {
 }
 
 // review sends away all whose wait has come to outlast their deadline, or whose cost the
-// capacity, after the plan was changed at now, and everybody if a member has given up.
+// capacity, after the plan was changed at now, and everybody if a member has given up. Nobody is
+// looked at if none of that can be so: if not even the last of them goes too late for any deadline.
 func (l *lane) review(d *domain, now int64) {
+	gone := false
+	for i := range l.places {
+		gone = gone || l.places[i].m.broken() != nil
+	}
+	most := l.limit()
+	if !gone && l.dearest <= most && (l.soonest == never || l.plan(now, l.costs, 0) < l.soonest) {
+		return
+	}
 	var ahead uint64
+	dearest, soonest := 0, int64(never)
 	for w := l.head; w != nil; {
 		next := w.next
-		gone := false
-		for i := range l.places {
-			gone = gone || l.places[i].m.broken() != nil
-		}
 		plan := int64(0)
 		if w.deadline != never {
 			plan = l.plan(now, ahead, w.cost)
@@ -400,15 +408,17 @@ func (l *lane) review(d *domain, now int64) {
 		switch {
 		case gone:
 			l.finish(d, w, now, broken, 0)
-		case w.cost > l.limit():
-			l.finish(d, w, now, oversize, int64(l.limit()))
+		case w.cost > most:
+			l.finish(d, w, now, oversize, int64(most))
 		case plan >= w.deadline:
 			l.finish(d, w, now, hopeless, plan-now)
 		default:
 			ahead = add(ahead, w.cost)
+			dearest, soonest = max(dearest, w.cost), min(soonest, w.deadline)
 		}
 		w = next
 	}
+	l.dearest, l.soonest = dearest, soonest
 }
 
 // undo takes back an entry that was admitted at the given instant and did not go. 0 says that it
@@ -435,6 +445,7 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 		w.prev.next = w
 	} else {
 		l.head = w
+		l.dearest, l.soonest = 0, never
 		for i := range l.places {
 			p := &l.places[i]
 			n := p.n
@@ -447,6 +458,7 @@ func (l *lane) push(d *domain, now int64, cost int, deadline int64) *waiter {
 		l.drained.Store(0)
 	}
 	l.costs = add(l.costs, cost)
+	l.dearest, l.soonest = max(l.dearest, cost), min(l.soonest, deadline)
 	return w
 }
 
