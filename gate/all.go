@@ -25,7 +25,7 @@ import (
 //
 // A gate that is not a Rate, Window, Concurrency or Adaptive, or a composite of these, is
 // entered after them, one after the other in the order given, and all are left again if
-// that fails: it can't be asked at the same instant. At the end it is left after every
+// that fails or panics: it can't be asked at the same instant. At the end it is left after every
 // Adaptive and before the others, the last one named first: so a throttle has slowed
 // everyone down by the time that its slot is free.
 //
@@ -167,24 +167,48 @@ func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
 	}
 }
 
-// enterOutside enters the gates outside, and takes everything back if that fails.
+// enterOutside enters the gates outside, and takes everything back if one of them fails or panics.
 func (a *all) enterOutside(ctx context.Context, j *joint) error {
-	for _, g := range a.outside {
-		a.at.Add(1)
-		p, err := g.Enter(ctx, j.cost)
+	failure := errUndone
+	a.at.Add(1)
+	defer func() {
 		a.at.Add(-1)
+		if failure != nil {
+			j.undo(failure)
+		}
+	}()
+	for _, g := range a.outside {
+		p, err := g.Enter(ctx, j.cost)
 		if err != nil {
 			if timing.Ended(ctx) != nil {
 				a.lane().abandoned.Add(1)
 			} else {
 				a.lane().refused.Add(1)
 			}
-			j.undo(err)
+			failure = err
 			return err
 		}
 		j.outs = append(j.outs, p)
 	}
+	failure = nil
 	return nil
+}
+
+// tryOutside is enterOutside for those who don't wait. A hold that has begun since is a refusal.
+func (a *all) tryOutside(j *joint) (ok bool) {
+	defer func() {
+		if !ok {
+			j.undo(errUndone)
+		}
+	}()
+	for _, g := range a.outside {
+		p, ok := g.TryEnter(j.cost)
+		if !ok {
+			return false
+		}
+		j.outs = append(j.outs, p)
+	}
+	return !a.shut()
 }
 
 func (a *all) TryEnter(cost int) (Pass, bool) {
@@ -195,18 +219,8 @@ func (a *all) TryEnter(cost int) (Pass, bool) {
 		a.joints.Put(j)
 		return Pass{}, false
 	}
-	for _, g := range a.outside {
-		p, ok := g.TryEnter(cost)
-		if !ok {
-			a.lane().refused.Add(1)
-			j.undo(errUndone)
-			return Pass{}, false
-		}
-		j.outs = append(j.outs, p)
-	}
-	if len(a.outside) > 0 && a.shut() {
+	if len(a.outside) > 0 && !a.tryOutside(j) {
 		a.lane().refused.Add(1)
-		j.undo(errUndone)
 		return Pass{}, false
 	}
 	a.through.Add(1)
@@ -290,15 +304,35 @@ func (j *joint) Leave(turn uint64, _ int, err error) {
 			m.leave(j.marks[i], j.cost, err)
 		}
 	}
-	for _, p := range slices.Backward(j.outs) {
-		p.Leave(err)
+	if len(j.outs) > 0 {
+		defer j.leaveSlots(err)
+		leaveOutside(j.outs, err, false)
+		return
 	}
+	j.leaveSlots(err)
+}
+
+// leaveSlots is the end of Leave.
+func (j *joint) leaveSlots(err error) {
 	for i, m := range j.all.inside {
 		if _, learns := m.(*adaptiveMember); !learns {
 			m.leave(j.marks[i], j.cost, err)
 		}
 	}
 	j.free()
+}
+
+// leaveOutside leaves the gates outside, the last one first, and the others also if one panics.
+func leaveOutside(outs []Pass, err error, undone bool) {
+	last := len(outs) - 1
+	if last < 0 {
+		return
+	}
+	defer leaveOutside(outs[:last], err, undone)
+	if undone {
+		outs[last].Settle(0)
+	}
+	outs[last].Leave(err)
 }
 
 func (j *joint) Settle(turn uint64, _, actual int) {
@@ -320,12 +354,11 @@ func (j *joint) Settle(turn uint64, _, actual int) {
 // undo takes back an entry that a gate outside has refused with err.
 func (j *joint) undo(err error) {
 	j.done(j.turn.Load())
-	for _, p := range slices.Backward(j.outs) {
-		p.Settle(0)
-		p.Leave(err)
-	}
-	j.all.lane().undo(j.marks, j.cost, 0)
-	j.free()
+	defer func() {
+		j.all.lane().undo(j.marks, j.cost, 0)
+		j.free()
+	}()
+	leaveOutside(j.outs, err, true)
 }
 
 func (j *joint) free() {

@@ -129,11 +129,17 @@ func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 			return Pass{}, &KeysError{k.max}
 		}
 	}
+	entered := false
+	defer func() {
+		if !entered { // also where a gate from elsewhere panics
+			e.pins.Add(-1)
+		}
+	}()
 	p, err := e.gate.Enter(ctx, cost)
 	if err != nil {
-		e.pins.Add(-1)
 		return Pass{}, err
 	}
+	entered = true
 	return e.release(p, cost), nil
 }
 
@@ -146,11 +152,17 @@ func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 		k.refused.Add(1)
 		return Pass{}, false
 	}
+	entered := false
+	defer func() {
+		if !entered {
+			e.pins.Add(-1)
+		}
+	}()
 	p, ok := e.gate.TryEnter(cost)
 	if !ok {
-		e.pins.Add(-1)
 		return Pass{}, false
 	}
+	entered = true
 	return e.release(p, cost), true
 }
 
@@ -384,9 +396,11 @@ func (p *pinned) Leave(_ uint64, _ int, err error) {
 	if p.left.Swap(true) {
 		panic("gate: Pass.Leave: must be called once, got a second call")
 	}
+	defer func() {
+		p.use.used.Store(true)
+		p.use.pins.Add(-1)
+	}()
 	p.Pass.Leave(err)
-	p.use.used.Store(true)
-	p.use.pins.Add(-1)
 }
 
 func (p *pinned) Settle(_ uint64, _, actual int) {
