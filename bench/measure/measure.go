@@ -95,7 +95,7 @@ func (c Case) String() string {
 // second or third longest of a few hundred, and one stall of the machine makes two.
 func (c Case) Planned() time.Duration {
 	if c.Queued {
-		return c.gather() + c.Ideal()
+		return c.gather() + longer + c.Ideal()
 	}
 	return c.warmUp() + c.length()
 }
@@ -105,8 +105,12 @@ func (c Case) Ideal() time.Duration {
 	return time.Duration(float64(c.Callers-1) / float64(c.PerSecond) * 1e9)
 }
 
-// gather is the length of the hold under which a queue forms, where that is long enough for all
-// of it to come.
+// longer is by how much the last hold of a queue ends after those before it, which would else
+// make it one that changes nothing.
+const longer = time.Millisecond
+
+// gather is the length of the hold under which a queue forms, but for the above, where that is long
+// enough for all of it to come.
 func (c Case) gather() time.Duration {
 	return 50*time.Millisecond + time.Duration(c.Callers)*8*time.Microsecond
 }

@@ -19,11 +19,14 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	used, known := CPU()
 	release := c.now()
 	h, held := l.(Holder)
-	// extend lets the hold go on for as long as another half of it, at least.
+	// To hold takes time in a crowd that is still coming, so the end of the hold is between these.
+	first, last := release, release
+	// extend lets the hold go on for at least half as long again.
 	extend := func() {
-		if now := c.now(); held && release-now < int64(what.gather()/2) {
+		if held && first-c.now() < int64(what.gather()/2) {
+			first = c.now() + int64(what.gather())
 			h.Hold(what.gather())
-			release = now + int64(what.gather())
+			last = c.now() + int64(what.gather())
 		}
 	}
 	for i := range grants {
@@ -43,7 +46,11 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 		extend()
 		c.sleep(time.Millisecond)
 	}
-	extend() // the last to come are about to wait
+	if held { // for the last time: all of them wait, or are about to
+		now := c.now()
+		release = max(last, now+int64(what.gather()/2)) + int64(longer)
+		h.Hold(time.Duration(release - now))
+	}
 	c.sleep(time.Duration(release - c.now()))
 	// Whoever is still there by then is sent home.
 	cut := time.AfterFunc(time.Duration(release-c.now())+3*what.Ideal()+time.Second, func() { c.end(errOver) })
