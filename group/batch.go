@@ -170,8 +170,10 @@ func (b *batcher[T]) isDue() bool {
 	now := b.clk.Now()
 	if now < b.due {
 		b.timer.Set(now, b.due)
+		return false
 	}
-	return now >= b.due
+	b.timer.Stop()
+	return true
 }
 
 // offer lets the batch go, or grow until it is full. It returns false at the end of in, or

@@ -184,7 +184,6 @@ func (p *Pacer) feed(since int64) {
 			}
 			continue
 		}
-		p.timer.Stop()
 		token := p.clk.Time(due)
 		for offered := true; offered; {
 			// Somebody waits, or there is room: the token goes when it comes up, and the
@@ -193,6 +192,7 @@ func (p *Pacer) feed(since int64) {
 			select {
 			case p.c <- token:
 			default:
+				p.timer.Stop()
 				p.c <- token
 				// It was the receiver who let time pass.
 				now = p.clk.Now()

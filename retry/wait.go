@@ -13,15 +13,12 @@ import (
 func (c *call) sleep(at int64) error {
 	clk := c.clock()
 	for {
-		if cause := timing.Ended(c.ctx); cause != nil {
+		cause, now := timing.Ended(c.ctx), clk.Now()
+		if cause != nil || now >= at {
 			if c.timer != nil {
 				c.timer.Stop()
 			}
 			return cause
-		}
-		now := clk.Now()
-		if now >= at {
-			return nil
 		}
 		if c.timer == nil {
 			c.timer = timing.NewTimer(clk)

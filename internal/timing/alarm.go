@@ -90,7 +90,7 @@ func (a *Alarm) SetBell(now, at int64, b *Bell) {
 
 // Rang tells the alarm that its function has been called, or its bell heard, so that it can be
 // set to the same instant once more. Set or Stop must follow soon: until then nobody else may
-// be woken exactly.
+// be woken exactly, and a bell goes on ringing.
 func (a *Alarm) Rang() { a.at = 0 }
 
 // Stop unsets the alarm. A call that is already under way still comes.
@@ -98,7 +98,7 @@ func (a *Alarm) Stop() {
 	if a.asked {
 		a.forget()
 	}
-	if a.at == 0 {
+	if a.at == 0 && a.bell == nil {
 		return
 	}
 	a.at = 0

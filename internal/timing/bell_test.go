@@ -2,6 +2,7 @@ package timing_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 // ringer has a bell, and notes when it is heard.
 type ringer struct {
 	bell  *timing.Bell
+	by    atomic.Pointer[timing.Alarm] // is stopped when it is heard; nil: none is
 	k     *timing.Clock
 	start int64
 	rings []time.Duration
@@ -28,6 +30,10 @@ func newRinger(t *testing.T, k *timing.Clock) *ringer {
 			select {
 			case <-r.bell.C():
 				r.rings = append(r.rings, time.Duration(k.Now()-r.start))
+				if a := r.by.Load(); a != nil {
+					a.Rang()
+					a.Stop()
+				}
 			case <-end:
 				return
 			}
@@ -69,6 +75,7 @@ func (v *belfry) set(a *timing.Alarm, at time.Duration, r *ringer) {
 	var bell *timing.Bell
 	if r != nil {
 		bell = r.bell
+		r.by.Store(a)
 	}
 	a.SetBell(v.k.Now(), v.start+int64(at), bell)
 }
@@ -105,6 +112,38 @@ func TestBellRingsInPlaceOfTheCall(t *testing.T) {
 		v.a.Rang()
 		v.set(v.a, 70*ms, v.other)
 		v.check(t, times{10 * ms, 50 * ms}, times{70 * ms}, times{30 * ms})
+	})
+}
+
+// A bell that has rung rings again, unless its alarm is stopped or set, whether or not it was told of the
+// ring.
+func TestBellRingsAgain(t *testing.T) {
+	inBelfry(t, func(v *belfry) {
+		v.set(v.a, 10*ms, v.first)
+		v.first.by.Store(nil)
+		v.until(35 * ms)
+		v.a.Rang()
+		v.a.Stop()
+		v.check(t, times{10 * ms, 20 * ms, 30 * ms}, nil, nil)
+	})
+	inBelfry(t, func(v *belfry) {
+		v.set(v.a, 10*ms, v.first)
+		v.first.by.Store(nil)
+		v.until(25 * ms)
+		v.a.Rang()
+		v.set(v.a, 40*ms, v.other)
+		v.check(t, times{10 * ms, 20 * ms}, times{40 * ms}, nil)
+	})
+	inBelfry(t, func(v *belfry) {
+		v.set(v.a, 10*ms, v.first)
+		v.first.by.Store(nil)
+		v.until(25 * ms)
+		v.set(v.b, 40*ms, v.first)
+		v.first.by.Store(nil)
+		v.a.Stop() // it is not its own any more
+		v.until(60 * ms)
+		v.b.Stop()
+		v.check(t, times{10 * ms, 20 * ms, 40 * ms, 55 * ms}, nil, nil)
 	})
 }
 

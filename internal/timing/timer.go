@@ -6,7 +6,7 @@ import "time"
 // select. It belongs to that goroutine.
 type Timer struct {
 	// C is where the goroutine hears that the instant has come, or that it may have: it
-	// must call Rang then, and look.
+	// must call Rang then, and look, and call Set or Stop.
 	C <-chan time.Time
 
 	Alarm
