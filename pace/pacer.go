@@ -170,6 +170,7 @@ func (p *Pacer) feed(since int64) {
 				p.state.Woke(now, last) // to send it took so long, if only because it woke somebody
 			}
 		}
+		again := busy
 		busy = due <= now
 		if !busy {
 			p.timer.Set(now, due)
@@ -183,6 +184,9 @@ func (p *Pacer) feed(since int64) {
 				p.run(c)
 			}
 			continue
+		}
+		if again {
+			p.timer.Stop() // it has rung, and there may be many tokens before it is set again
 		}
 		token := p.clk.Time(due)
 		for offered := true; offered; {

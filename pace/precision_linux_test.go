@@ -61,6 +61,26 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
+// A pacer whose token nobody takes stands in the way of nobody else's wake-up.
+func TestPrecisionOfOthers(t *testing.T) {
+	other := pace.New(pace.PerHour(1), nil)
+	defer other.Stop()
+	<-other.C
+	idle := pace.New(pace.PerSecond(1000), &pace.Options{Precision: pace.Precise})
+	defer idle.Stop()
+	for range 3 {
+		<-idle.C // the next one comes up in a ms, and stays
+	}
+	var d time.Duration
+	for end := time.Now().Add(time.Second); d < time.Minute && time.Now().Before(end); {
+		d = remaining(t)
+		runtime.Gosched()
+	}
+	if d < time.Minute || d > time.Hour {
+		t.Errorf("while another pacer's token lies there the next wake-up is in %v, want an hour", d)
+	}
+}
+
 // So has the stage, while a value waits for its token.
 func TestThrottlePrecision(t *testing.T) {
 	for _, c := range []struct {
