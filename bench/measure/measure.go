@@ -112,7 +112,7 @@ const longer = time.Millisecond
 // gather is the length of the hold under which a queue forms, but for the above, where that is long
 // enough for all of it to come.
 func (c Case) gather() time.Duration {
-	return 50*time.Millisecond + time.Duration(c.Callers)*8*time.Microsecond
+	return 50*time.Millisecond + time.Duration(c.Callers)*12*time.Microsecond
 }
 
 // warmUp is the time before a loop is looked at: the callers have started by then.

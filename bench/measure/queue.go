@@ -21,9 +21,9 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	h, held := l.(Holder)
 	// To hold takes time in a crowd that is still coming, so the end of the hold is between these.
 	first, last := release, release
-	// extend lets the hold go on for at least half as long again.
+	// extend lets the hold go on for at least three quarters as long again.
 	extend := func() {
-		if held && first-c.now() < int64(what.gather()/2) {
+		if held && first-c.now() < int64(what.gather()/4*3) {
 			first = c.now() + int64(what.gather())
 			h.Hold(what.gather())
 			last = c.now() + int64(what.gather())
@@ -46,10 +46,19 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 		extend()
 		c.sleep(time.Millisecond)
 	}
-	if held { // for the last time: all of them wait, or are about to
+	// For the last time: all of them wait, or are about to. Behind a million who are, it can take
+	// seconds until the limiter is held, and nobody knows when; then once more.
+	for range 10 {
+		if !held || c.ctx.Err() != nil {
+			break
+		}
 		now := c.now()
-		release = max(last, now+int64(what.gather()/2)) + int64(longer)
+		release = max(last, now+int64(what.gather()/4*3)) + int64(longer)
 		h.Hold(time.Duration(release - now))
+		last = c.now() + release - now
+		if last-release < int64(longer) {
+			break
+		}
 	}
 	c.sleep(time.Duration(release - c.now()))
 	// Whoever is still there by then is sent home.

@@ -130,6 +130,36 @@ func TestQueueComesSlowly(t *testing.T) {
 	}
 }
 
+// busy is a gate that is busy for a while before it lets itself be held for the last time.
+type busy struct {
+	*gate.Rate
+	holds int
+}
+
+func (l *busy) Hold(d time.Duration) {
+	if l.holds++; l.holds == 2 {
+		time.Sleep(20 * time.Millisecond)
+	}
+	l.Rate.Hold(d)
+}
+
+// When the hold ends is known, however long it took to begin.
+func TestQueueHeldLate(t *testing.T) {
+	var l *busy
+	c := measure.Candidate{Name: "busy", New: func(n int) measure.Limiter {
+		l = &busy{Rate: gate.NewRate(pace.PerSecond(n), nil)}
+		return l
+	}}
+	what := measure.Case{PerSecond: 1000, Callers: 500, Queued: true}
+	r, err := run(t, c, what)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Tokens != 500 || r.Total != what.Ideal() || r.Cut || l.holds != 3 {
+		t.Errorf("%d tokens in %v, cut %t, %d holds, want 3", r.Tokens, r.Total, r.Cut, l.holds)
+	}
+}
+
 // A limiter that is too slow is not waited for.
 func TestQueueIsCut(t *testing.T) {
 	slow := measure.Candidate{Name: "slow", New: func(int) measure.Limiter { return rate.NewLimiter(1, 1) }}
