@@ -8,6 +8,9 @@ import "sync/atomic"
 // a time, and the next one when somebody has reported that one of them runs. Then the lock is not
 // held for long either, however many are due, and when they are all to be held few have gone already.
 //
+// Where few wait that is left alone: so many can't be late together, and if both who are to report stay
+// behind on a busy machine, the others would have to wait for them while they could go round and round.
+//
 // The last but one of each shift reports: what the scheduler hears of last, it runs first.
 type crew struct {
 	count int         // of the shift under way; as many as make one: it is complete

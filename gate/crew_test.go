@@ -176,7 +176,7 @@ func TestReporterFindsLockTaken(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go other.Wait(ctx)
 		var wg sync.WaitGroup
-		for range 3 * shift {
+		for range 5 * shift {
 			wg.Go(func() {
 				if err := g.Wait(t.Context()); err != nil {
 					t.Error(err)

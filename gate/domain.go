@@ -278,7 +278,7 @@ func (d *domain) process(n *node) {
 			}
 			return
 		}
-		if live && d.crew.busy() {
+		if live && d.crew.busy() && n.waiting() > 2*shift {
 			if !n.rests {
 				n.rests = true
 				d.rest = append(d.rest, n)
