@@ -93,7 +93,7 @@ func (a *all) init() {
 		merge(l.node(), m.node())
 	}
 	d := l.n.lock()
-	defer d.unlock()
+	defer d.mu.Unlock()
 	l.n.lane.init(a.inside, a.latches...)
 	if !l.n.lane.timed() {
 		return

@@ -28,11 +28,6 @@
 // change of plan applies at once to everybody who waits, and light entries never overtake
 // a heavy one.
 //
-// However many are due at one instant, on the real clock only some hundred of them are let go ahead
-// of what the scheduler runs: the next follow when these have begun to run. So a hold that one of the
-// first asks for keeps the others back, and what the system makes late after it was let go does not
-// add up with what a gate makes up for.
-//
 // A done context wins over a free place. A wait that is known to outlast the deadline
 // fails at once and says how long it would have been.
 //

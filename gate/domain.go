@@ -18,15 +18,13 @@ import (
 // the order of the decisions.
 type domain struct {
 	mu     sync.Mutex
-	id     uint64                 // for the order in which two are locked
-	parent atomic.Pointer[domain] // the domain that this one was merged into; set under mu
-	seq    uint64                 // guarded by mu, like all below: arrivals so far
-	dirty  []*node                // of members whose queue must be looked at before the lock is released
-	synced []*node                // of members whose state has been brought under the lock
-	fated  *waiter                // those who are to be told their fate when the lock is released
-	last   *waiter                // of them, if there are any
-	crew   crew                   // those of them who have yet to get to run
-	rest   []*node                // members that wait for these: their queue is to be looked at then
+	id     uint64  // for the order in which two are locked
+	parent *domain // guarded by mu: the domain that this one was merged into
+	seq    uint64  // guarded by mu, like all below: arrivals so far
+	dirty  []*node // of members whose queue must be looked at before the lock is released
+	synced []*node // of members whose state has been brought under the lock
+	fated  *waiter // those who are to be told their fate when the lock is released
+	last   *waiter // of them, if there are any
 }
 
 // domains numbers them.
@@ -85,7 +83,6 @@ type node struct {
 	now    int64         // guarded by the domain: the last reading of the clock since it was synced
 	synced bool          // guarded by the domain: it is in domain.synced
 	dirty  bool          // guarded by the domain: it is in domain.dirty
-	rests  bool          // guarded by the domain: it is in domain.rest
 	lane   lane          // those who want this member alone; of a latch, those of its composite
 
 	granted atomic.Uint64 // entries let through, in whatever company
@@ -106,10 +103,10 @@ func (n *node) lock() *domain {
 	d := n.dom.Load()
 	for {
 		d.mu.Lock()
-		next := d.parent.Load()
-		if next == nil {
+		if d.parent == nil {
 			return d
 		}
+		next := d.parent
 		d.mu.Unlock()
 		n.dom.Store(next)
 		d = next
@@ -119,10 +116,10 @@ func (n *node) lock() *domain {
 // merge makes one domain of those of a and b.
 func merge(a, b *node) {
 	for {
-		da := a.lock()
-		da.unlock()
-		db := b.lock()
-		db.unlock()
+		da, db := a.lock(), (*domain)(nil)
+		da.mu.Unlock()
+		db = b.lock()
+		db.mu.Unlock()
 		if da == db {
 			return
 		}
@@ -131,15 +128,13 @@ func merge(a, b *node) {
 		}
 		da.mu.Lock()
 		db.mu.Lock()
-		merged := da.parent.Load() == nil && db.parent.Load() == nil
+		merged := da.parent == nil && db.parent == nil
 		if merged {
 			da.seq = max(da.seq, db.seq)
-			da.rest = append(da.rest, db.rest...)
-			db.rest = nil
-			db.parent.Store(da)
+			db.parent = da
 		}
-		db.unlock()
-		da.unlock()
+		db.mu.Unlock()
+		da.mu.Unlock()
 		if merged {
 			return
 		}
@@ -149,54 +144,24 @@ func merge(a, b *node) {
 // unlock admits everyone who can go after what has changed, releases the lock, and tells
 // those who have met their fate: not before, or they would stand at the lock together.
 func (d *domain) unlock() {
-	for {
-		if len(d.rest) > 0 && !d.crew.busy() {
-			d.resume()
+	d.run()
+	for i, n := range d.synced {
+		n.synced = false
+		if len(n.parked) == 0 {
+			n.self.open(n.now)
 		}
-		d.run()
-		for i, n := range d.synced {
-			n.synced = false
-			if len(n.parked) == 0 {
-				n.self.open(n.now)
-			}
-			d.synced[i] = nil
-		}
-		d.synced = d.synced[:0]
-		w := d.fated
-		d.fated = nil
-		if len(d.rest) == 0 {
-			d.mu.Unlock()
-			tell(w)
-			return
-		}
-		c := d.crew
-		d.mu.Unlock()
-		tell(w)
-		// Who has reported since the crew was looked at may have found the lock taken.
-		if c.busy() || !d.mu.TryLock() {
-			return
-		}
+		d.synced[i] = nil
 	}
-}
-
-// tell sends to those who have met their fate.
-func tell(w *waiter) {
+	d.synced = d.synced[:0]
+	w := d.fated
+	d.fated = nil
+	d.mu.Unlock()
 	for w != nil {
 		next := w.next // it belongs to somebody else as soon as it knows
 		w.next = nil
 		w.ready <- struct{}{}
 		w = next
 	}
-}
-
-// resume has those members looked at who wait for the crew.
-func (d *domain) resume() {
-	for i, n := range d.rest {
-		n.rests = false
-		d.mark(n)
-		d.rest[i] = nil
-	}
-	d.rest = d.rest[:0]
 }
 
 // read brings the state of the lane's members under the lock, and returns the present
@@ -251,7 +216,6 @@ func (d *domain) run() {
 // can't admit it at this instant.
 func (d *domain) process(n *node) {
 	m := n.self
-	live := n.clk != nil && n.clk.Real()
 	var now int64
 	for last := (*lane)(nil); len(n.parked) > 0; {
 		p := n.parked[0]
@@ -278,14 +242,6 @@ func (d *domain) process(n *node) {
 			}
 			return
 		}
-		if live && d.crew.busy() && n.waiting() > 2*shift {
-			if !n.rests {
-				n.rests = true
-				d.rest = append(d.rest, n)
-			}
-			n.alarm.Stop()
-			return
-		}
 		// Until then it was m that kept the entry back, or somebody before it. Only
 		// lateness after this instant is the system's.
 		w.since = max(w.since, due, n.front)
@@ -293,9 +249,6 @@ func (d *domain) process(n *node) {
 		switch {
 		case q == nil:
 			l.grant(d, now)
-			if live {
-				d.crew.add(l, w)
-			}
 		case l.insists:
 			// It is parked at q, too, whose alarm may be unset: somebody who was not parked
 			// there has just taken what it would have had.

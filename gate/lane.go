@@ -43,8 +43,6 @@ type lane struct {
 	bells   []*timing.Bell
 	belled  uint64 // a bit for each of the bells that a waiter has
 
-	reports reports
-
 	refused, abandoned atomic.Uint64
 
 	// drained is when the last who waited met its fate, if nobody has come since; else 0.
@@ -70,7 +68,6 @@ type waiter struct {
 	deadline   int64         // of its context; once the fate is known, see finish
 	cost       int
 	fate       fate
-	reports    bool  // once it has got to run; see domain.enlist
 	bell       uint8 // its number in the lane's bells, from 1 on; 0: it has none
 }
 
@@ -152,10 +149,6 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 
 	if err := l.wait(ctx, w, bell); err != nil {
 		return 0, err
-	}
-	if w.reports {
-		w.reports = false
-		l.report()
 	}
 	fate, info, since := w.fate, w.deadline, w.since
 	l.put(w)

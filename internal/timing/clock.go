@@ -72,7 +72,7 @@ func (k *Clock) Time(at int64) time.Time { return k.base.Add(time.Duration(at - 
 
 // Same reports whether both read the same clock.
 func (k *Clock) Same(o *Clock) bool {
-	if k == o || k.Real() && o.Real() {
+	if k == o || k.real() && o.real() {
 		return true
 	}
 	return k.ext != nil && o.ext != nil &&
@@ -81,8 +81,7 @@ func (k *Clock) Same(o *Clock) bool {
 
 var realType = reflect.TypeOf(clock.New())
 
-// Real reports whether it reads the real clock.
-func (k *Clock) Real() bool { return k.ext == nil || reflect.TypeOf(k.ext) == realType }
+func (k *Clock) real() bool { return k.ext == nil || reflect.TypeOf(k.ext) == realType }
 
 // Later returns the instant d after at, or Never where that is beyond counting.
 func Later(at int64, d time.Duration) int64 {
