@@ -338,6 +338,10 @@ func deadline(t *trial) {
 		ctx := t.limit(d)
 		e := t.arrive(ctx, 1)
 		why := fmt.Sprintf("on a full gate with a deadline in %v", d)
+		if !t.s.exact() && tries > 1 && t.until(e.returned) && e.panicked == nil && e.err == nil {
+			t.in(e, why)
+			continue // the machine may have stalled until a token was back
+		}
 		if !t.s.Foresees {
 			if t.s.exact() { // or it may have passed before anybody looks
 				t.waits(e, why+", before that")
