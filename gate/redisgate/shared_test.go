@@ -34,57 +34,72 @@ func TestShared(t *testing.T) {
 		{"rate 2000", job{Kind: "rate", N: 2000, Burst: 1, Guard: 20 * ms, Callers: 20, For: 3 * time.Second}, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.job.Addrs, c.job.Span = []string{s.addr()}, time.Second
-			c.job.Key = key()
-			ws := crew(t, 3, c.job)
-			begin(ws)
-			most, got := report(t, ws, time.Second)
-			limit := c.N
-			if c.Kind == "rate" {
-				limit += 1 + int(float64(c.N)*c.Guard.Seconds()) // burst + rate·(w + slack)
-			}
-			if most > limit {
-				t.Errorf("%d in one second, where %d is the limit", most, limit)
-			}
-			// A machine that is busy with something else keeps processes from using slots in time,
-			// and from asking for them. What that took is measured, and is not the gate's doing.
-			all, late, trips := 0, 0, 0
-			var halted time.Duration
-			for _, w := range ws {
-				all += len(w.grants) + w.late
-				late += w.late
-				trips += w.trips
-				halted = max(halted, w.halted)
-			}
-			away := min(halted.Seconds(), c.For.Seconds()) * float64(c.N) // tokens of that time
-			if float64(late) > 0.01*float64(all)+3*away {
-				t.Errorf("%d slots came too late, while the machine stood in the way for %v", late, halted)
-			}
-			if used := got + (float64(late)+away)/c.For.Seconds(); used < 0.97*c.want {
-				t.Errorf("%.1f a second, and %.1f with what the machine took, want 97 %% of %.1f", got, used, c.want)
-			}
-			if most := 0.1*float64(all) + float64(late); float64(trips) > most {
-				t.Errorf("%d round trips for %d entries, want %.0f", trips, all, most)
-			}
-			from := merged(ws)[0] + int64(1100*ms)
-			sum := 0
-			var shares []int
-			for _, w := range ws {
-				slices.Sort(w.grants)
-				i, _ := slices.BinarySearch(w.grants, from)
-				shares = append(shares, len(w.grants)-i+w.late)
-				sum += len(w.grants) - i + w.late
-			}
-			far := 0.1 * float64(sum) / 3
-			if c.Kind == "window" {
-				far = float64(c.N) // an opening is for all who want something of it, or for one
-			}
-			for i, share := range shares {
-				if d := float64(share) - float64(sum)/3; math.Abs(d) > far+away {
-					t.Errorf("since the first horizon worker %d of 3 has had %+.0f of %d slots more than an even share, want %.0f at most", i+1, d, sum, far)
+			judge(t, func(soft *soft) {
+				c.job.Addrs, c.job.Span = []string{s.addr()}, time.Second
+				c.job.Key = key()
+				ws := crew(t, 3, c.job)
+				soft.crew = ws
+				begin(ws)
+				most, got := report(t, ws, time.Second)
+				limit := c.N
+				if c.Kind == "rate" {
+					limit += 1 + int(float64(c.N)*c.Guard.Seconds()) // burst + rate·(w + slack)
 				}
-			}
-			t.Logf("shares since the first horizon: %v", shares)
+				if most > limit {
+					t.Errorf("%d in one second, where %d is the limit", most, limit)
+				}
+				// A machine that is busy with something else keeps processes from using slots in time,
+				// and from asking for them. What that took is measured, and is not the gate's doing.
+				all, late, trips := 0, 0, 0
+				var halted time.Duration
+				for _, w := range ws {
+					all += len(w.grants) + w.late
+					late += w.late
+					trips += w.trips
+					halted = max(halted, w.halted)
+				}
+				away := min(halted.Seconds(), c.For.Seconds()) * float64(c.N) // tokens of that time
+				if float64(late) > 0.01*float64(all)+3*away {
+					soft.Errorf("%d slots came too late, while the machine stood in the way for %v", late, halted)
+				}
+				if used := got + (float64(late)+away)/c.For.Seconds(); used < 0.97*c.want {
+					soft.Errorf("%.1f a second, and %.1f with what the machine took, want 97 %% of %.1f", got, used, c.want)
+				}
+				if most := 0.1*float64(all) + float64(late); float64(trips) > most {
+					soft.Errorf("%d round trips for %d entries, want %.0f", trips, all, most)
+				}
+				from := merged(ws)[0] + int64(1100*ms)
+				sum := 0
+				var shares []int
+				for _, w := range ws {
+					slices.Sort(w.grants)
+					i, _ := slices.BinarySearch(w.grants, from)
+					shares = append(shares, len(w.grants)-i+w.late)
+					sum += len(w.grants) - i + w.late
+				}
+				far := 0.1 * float64(sum) / 3
+				if c.Kind == "window" {
+					far = float64(c.N) // an opening is for all who want something of it, or for one
+				}
+				for i, share := range shares {
+					if d := float64(share) - float64(sum)/3; math.Abs(d) > far+away {
+						soft.Errorf("since the first horizon worker %d of 3 has had %+.0f of %d slots more than an even share, want %.0f at most", i+1, d, sum, far)
+					}
+				}
+				t.Logf("shares since the first horizon: %v", shares)
+			})
 		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	times := 0
+	judge(t, func(soft *soft) {
+		if times++; times < 3 {
+			soft.Errorf("slow, %d", times)
+		}
+	})
+	if times != 3 {
+		t.Errorf("it was played %d times, want until it is fast, 3 times", times)
 	}
 }

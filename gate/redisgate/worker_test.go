@@ -373,6 +373,46 @@ func report(t testing.TB, ws []*worker, span time.Duration) (most int, perSpan f
 	return most, perSpan
 }
 
+// soft holds back what is said of how fast and how evenly a crew worked.
+type soft struct {
+	testing.TB
+	said []string
+	crew []*worker
+}
+
+func (s *soft) Errorf(format string, args ...any) {
+	s.said = append(s.said, fmt.Sprintf(format, args...))
+}
+
+// judge lets f have a crew work, up to three times. A machine that does something else meanwhile, or whose
+// host does, can make it slow or uneven; what f says of soft is a failure if it had something to say each
+// time, and if no process of the crew was halted for a fiftieth of the time or more. That a limit was
+// exceeded is a failure at once.
+func judge(t *testing.T, f func(soft *soft)) {
+	t.Helper()
+	for left := 2; ; left-- {
+		s := &soft{TB: t}
+		began := time.Now()
+		f(s)
+		var halted time.Duration
+		for _, w := range s.crew {
+			halted = max(halted, w.halted)
+		}
+		switch said := strings.Join(s.said, "; "); {
+		case len(s.said) == 0:
+			return
+		case left > 0:
+			t.Logf("once more, a process was halted for %v: %s", halted, said)
+		case halted > time.Since(began)/50:
+			t.Logf("not judged, a process was halted for %v of %v: %s", halted, time.Since(began), said)
+			return
+		default:
+			t.Error(said)
+			return
+		}
+	}
+}
+
 // even fails where a worker's share is further than that from an even one. A batch of all who wait
 // in a process, more or less, is no offence at the end of a short run.
 func even(t testing.TB, ws []*worker, far float64) {
