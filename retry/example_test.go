@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -68,7 +69,12 @@ func ExampleRun_gate() {
 	g := gate.NewAdaptive(pace.PerSecond(100), &gate.AdaptiveOptions{Clock: mock})
 	p := &retry.Policy{Attempts: 1, Gate: g, Clock: mock, OnRetry: func(e retry.Event) {
 		fmt.Println(e.Err, "- now one every", g.Interval())
-		go mock.Add(g.Interval())
+		go func() {
+			for g.Stats().Waiting == 0 { // until the call has queued again
+				runtime.Gosched()
+			}
+			mock.Add(g.Interval())
+		}()
 	}}
 	throttles := 2
 	err := retry.Run(context.Background(), p, func(context.Context) error {
