@@ -81,6 +81,34 @@ func TestPrecisionOfOthers(t *testing.T) {
 	}
 }
 
+// Nor does one that has many tokens to send.
+func TestPrecisionOfOthersMeanwhile(t *testing.T) {
+	other := pace.New(pace.PerHour(1), nil)
+	defer other.Stop()
+	<-other.C
+	slow := pace.PerSecond(1000)
+	busy := pace.New(slow, &pace.Options{Precision: pace.Precise, Burst: 1 << 20})
+	defer busy.Stop()
+	var d time.Duration
+	for end := time.Now().Add(5 * time.Second); d < time.Minute && time.Now().Before(end); {
+		for range cap(busy.C) + 3 { // the last ones are waited for
+			<-busy.C
+		}
+		busy.SetRate(pace.Unlimited())
+		for d < time.Minute {
+			next := remaining(t)
+			if len(busy.C) == cap(busy.C) {
+				break // it has sent them
+			}
+			d = next
+		}
+		busy.SetRate(slow)
+	}
+	if d < time.Minute || d > time.Hour {
+		t.Errorf("while another pacer sends, the next wake-up is in %v, want an hour", d)
+	}
+}
+
 // So has the stage, while a value waits for its token.
 func TestThrottlePrecision(t *testing.T) {
 	for _, c := range []struct {
