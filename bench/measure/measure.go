@@ -159,6 +159,10 @@ type Result struct {
 	// goroutines.
 	CPU float64
 
+	// Stolen is for how long the host took processors away while the case was played, all of them
+	// together, see [Stolen]; negative where the system does not tell.
+	Stolen time.Duration
+
 	// Of a queue only. Total is the time to the last token from the end of the hold, or
 	// from the beginning if the limiter can't be held, as Held tells. Cut says that the queue
 	// was not empty after three times the ideal time, and a second: Tokens is how many went by
@@ -211,8 +215,18 @@ func Run(ctx context.Context, c Candidate, what Case) (*Result, error) {
 	if s, ok := l.(interface{ Stop() }); ok {
 		defer s.Stop()
 	}
+	play := loop
 	if what.Queued {
-		return queue(ctx, l, what)
+		play = queue
 	}
-	return loop(ctx, l, what)
+	before, known := Stolen()
+	r, err := play(ctx, l, what)
+	if err != nil {
+		return nil, err
+	}
+	r.Stolen = -1
+	if after, _ := Stolen(); known {
+		r.Stolen = after - before
+	}
+	return r, nil
 }

@@ -160,6 +160,52 @@ func TestQueueHeldLate(t *testing.T) {
 	}
 }
 
+// stuck is a gate that can't be held again before the hold is over, as often as it says.
+type stuck struct {
+	*gate.Rate
+	times int
+	holds []time.Duration // the first ones of each time, which are known by what follows
+	last  time.Time
+}
+
+func (l *stuck) Hold(d time.Duration) {
+	now := time.Now()
+	if first := len(l.holds) == 0 || now.Sub(l.last) > 100*time.Millisecond; first {
+		l.holds = append(l.holds, d)
+	} else if len(l.holds) <= l.times {
+		time.Sleep(l.holds[len(l.holds)-1] + 10*time.Millisecond)
+	}
+	l.Rate.Hold(d)
+	l.last = time.Now()
+}
+
+// If the callers go before all of them have come, they are gathered once more, for longer.
+func TestQueueHeldTooLate(t *testing.T) {
+	for times := range 4 {
+		var l *stuck
+		c := measure.Candidate{Name: "stuck", New: func(n int) measure.Limiter {
+			l = &stuck{Rate: gate.NewRate(pace.PerSecond(n), nil), times: times}
+			return l
+		}}
+		what := measure.Case{PerSecond: 1000, Callers: 500, Queued: true}
+		r, err := run(t, c, what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held := times < 3; r.Tokens != 500 || r.Held != held || held && r.Total != what.Ideal() {
+			t.Errorf("%d times: %d tokens in %v, held %t, want %t", times, r.Tokens, r.Total, r.Held, held)
+		}
+		for i, d := range l.holds {
+			if i > 0 && d != 2*l.holds[i-1] {
+				t.Errorf("%d times: gathered for %v", times, l.holds)
+			}
+		}
+		if len(l.holds) != min(times+1, 3) {
+			t.Errorf("%d times: gathered for %v", times, l.holds)
+		}
+	}
+}
+
 // A limiter that is too slow is not waited for.
 func TestQueueIsCut(t *testing.T) {
 	slow := measure.Candidate{Name: "slow", New: func(int) measure.Limiter { return rate.NewLimiter(1, 1) }}

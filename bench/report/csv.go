@@ -14,7 +14,7 @@ var csvHead = []string{
 	"limiter", "mode", "per_second", "callers", "note", "tokens", "rate", "error",
 	"gap_p50_ns", "gap_p99_ns", "gap_p999_ns", "gap_max_ns",
 	"late_p50_ns", "late_p99_ns", "late_p999_ns", "late_max_ns",
-	"excess", "cpu_ns_per_token", "total_ns", "ideal_ns", "held", "cut", "rounds",
+	"excess", "cpu_ns_per_token", "total_ns", "ideal_ns", "held", "cut", "stolen_ns", "rounds",
 }
 
 // writeCSV writes one line for each row, nothing rounded. What is not known is empty.
@@ -35,8 +35,12 @@ func writeCSV(w io.Writer, rows []row) error {
 				line = append(line, ns(r.total), ns(r.Ideal()), strconv.FormatBool(r.held), strconv.FormatBool(r.cut))
 			}
 		}
-		line = append(line, make([]string, len(csvHead)-1-len(line))...)
-		line = append(line, strconv.Itoa(r.rounds))
+		line = append(line, make([]string, len(csvHead)-2-len(line))...)
+		stolen := ""
+		if r.stolen >= 0 {
+			stolen = ns(r.stolen)
+		}
+		line = append(line, stolen, strconv.Itoa(r.rounds))
 		if err := c.Write(line); err != nil {
 			return err
 		}

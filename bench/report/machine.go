@@ -23,6 +23,11 @@ func machine(now time.Time) string {
 	return s
 }
 
+// stolen says how much of the processors' time the host has taken away.
+func stolen(d, of time.Duration) string {
+	return fmt.Sprintf("%.2f %% of the processors' time taken by the host", 100*d.Seconds()/max(of.Seconds(), 1e-9))
+}
+
 // processorModel returns what Linux calls the processor, or nothing.
 func processorModel() string {
 	f, err := os.Open("/proc/cpuinfo")

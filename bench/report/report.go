@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -92,8 +93,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, all []mea
 	if o.rounds > 1 {
 		about += fmt.Sprintf(", medians of %d rounds", o.rounds)
 	}
+	began := time.Now()
+	before, known := measure.Stolen()
 	done, measuring := o.measure(ctx, b, f.rawTo)
 	b.finish()
+	if after, _ := measure.Stolen(); known {
+		about += ", " + stolen(after-before, time.Since(began)*time.Duration(runtime.NumCPU()))
+	}
 
 	err = errors.Join(printText(stdout, about, done), f.write(o, about, done))
 	for _, r := range done {

@@ -27,6 +27,7 @@ type row struct {
 	excess, cpu  float64
 	cpus         []float64 // of each round
 	total        time.Duration
+	stolen       time.Duration // negative: not known
 	held         bool
 	cut          bool
 
@@ -52,7 +53,7 @@ func newRow(c measure.Candidate, r *measure.Result) row {
 		tokens: r.Tokens, rate: r.Rate, offset: r.Error(),
 		gap: quantilesOf(r.Gap), late: quantilesOf(r.Late),
 		excess: r.Excess, cpu: r.CPU, cpus: []float64{r.CPU},
-		total: r.Total, held: r.Held, cut: r.Cut,
+		total: r.Total, stolen: r.Stolen, held: r.Held, cut: r.Cut,
 		gaps: curve(r.Gap), grants: some(r.Grants),
 	}
 }
@@ -64,7 +65,7 @@ func missing(c measure.Candidate, what measure.Case, err error) row {
 		note = err.Error()
 	}
 	nan := math.NaN()
-	return row{limiter: c.Name, peer: c.Peer, Case: what, rounds: 1, note: note, rate: nan, offset: nan, excess: nan, cpu: nan}
+	return row{limiter: c.Name, peer: c.Peer, Case: what, rounds: 1, note: note, rate: nan, offset: nan, excess: nan, cpu: nan, stolen: -1}
 }
 
 // median returns the row of the medians of several rounds of one case: each figure by itself, but for
@@ -92,7 +93,8 @@ func (rs rows) median() row {
 	for _, r := range rs {
 		m.cpus = append(m.cpus, r.cpus...)
 		m.excess = max(m.excess, r.excess)
-		m.cut = m.cut || r.cut
+		m.stolen = max(m.stolen, r.stolen)
+		m.held, m.cut = m.held && r.held, m.cut || r.cut
 	}
 	return m
 }

@@ -14,7 +14,8 @@ import (
 func TestMedian(t *testing.T) {
 	one := func(offset, cpu, excess float64, p99, longest, total time.Duration, gap float64) row {
 		return row{limiter: "a", rounds: 1, rate: 100 * (1 + offset), offset: offset, cpu: cpu, cpus: []float64{cpu}, excess: excess,
-			gap: quantiles{p99: p99, max: longest}, total: total, gaps: []point{{gap, 0.5}}}
+			gap: quantiles{p99: p99, max: longest}, total: total, gaps: []point{{gap, 0.5}},
+			stolen: time.Duration(100 * excess), held: excess != 2}
 	}
 	rs := rows{
 		one(-0.5, 7, 1, 30, 300, 9, 3),
@@ -24,6 +25,9 @@ func TestMedian(t *testing.T) {
 	m := rs.median()
 	if m.limiter != "a" || m.rounds != 3 || m.offset != 0.1 || math.Abs(m.rate-110) > 1e-9 {
 		t.Errorf("%q, %d rounds, error %v, rate %v; want a, 3, 0.1 and 110", m.limiter, m.rounds, m.offset, m.rate)
+	}
+	if m.stolen != 500 || m.held {
+		t.Errorf("%v stolen, held %t; want 500, and false: once it was not", m.stolen, m.held)
 	}
 	if m.cpu != 7 || m.excess != 5 || m.gap != (quantiles{p99: 20, max: 900}) || m.total != 8 {
 		t.Errorf("cpu %v, excess %v, gaps %v, total %v; want 7, 5, 20 and 900, 8", m.cpu, m.excess, m.gap, m.total)
