@@ -120,6 +120,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		step:  adapt.New(c),
 	}
 	g.n.init(g.member(), g.clk)
+	g.n.absent.state = &g.state
 	g.n.alarm.Tune(timing.Auto, g.step.Interval(), g.state.Slack())
 	return g
 }

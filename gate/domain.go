@@ -85,6 +85,7 @@ type node struct {
 	dirty  bool          // guarded by the domain: it is in domain.dirty
 	lane   lane          // those who want this member alone; of a latch, those of its composite
 
+	absent  absence       // of those who waited for this member, in whatever company
 	granted atomic.Uint64 // entries let through, in whatever company
 }
 
@@ -170,18 +171,22 @@ func (d *domain) unlock() {
 func (l *lane) read(d *domain) int64 {
 	members := l.members()
 	for i := range members {
-		if n := members[i].n; !n.synced {
+		n := members[i].n
+		if !n.synced {
 			n.synced = true
 			d.synced = append(d.synced, n)
 			n.self.sync()
 		}
+		n.absent.look()
 	}
 	now := int64(0)
 	if l.timed() {
 		now = l.clk.Now()
 	}
 	for i := range members {
-		members[i].n.now = now
+		n := members[i].n
+		n.now = now
+		n.absent.charge(now)
 	}
 	return now
 }

@@ -151,6 +151,13 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		return 0, err
 	}
 	fate, info, since := w.fate, w.deadline, w.since
+	now = 0
+	if clk != nil && fate == granted {
+		members := l.members()
+		for i := range members {
+			now = members[i].n.absent.arrived(clk, now, cost)
+		}
+	}
 	l.put(w)
 	switch fate {
 	case hopeless:
@@ -166,8 +173,13 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if marks == nil {
 		own[0] = uint64(info)
 	}
-	if clk != nil && l.drained.Load() == since && clk.Now() > since {
-		l.woke(since)
+	if clk != nil && l.drained.Load() == since {
+		if now == 0 {
+			now = clk.Now()
+		}
+		if now > since {
+			l.woke(since)
+		}
 	}
 	if err := timing.Ended(ctx); err != nil {
 		// It ended before the grant was seen: as if nobody had come.
@@ -360,6 +372,7 @@ func (l *lane) grant(d *domain, now int64) {
 			(*w.marks)[i] = mark
 		}
 		p.n.granted.Add(1)
+		p.n.absent.let(w.cost)
 	}
 	for _, q := range l.latches {
 		q.pass(d, now, w.since, w.cost)

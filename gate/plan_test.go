@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
@@ -222,6 +225,31 @@ func TestDoneContextWins(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
+}
+
+// Whoever may go is let go at once, and nobody waits until others of them have got to run: on a busy
+// machine that takes long.
+func TestGrantsWaitForNobody(t *testing.T) {
+	const n = 1000
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that none of them runs between these lines
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.NewRate(pace.PerHour(1), nil)
+		g.Allow()
+		var wg sync.WaitGroup
+		for range n {
+			wg.Go(func() {
+				if err := g.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		g.SetRate(pace.Unlimited())
+		if s := g.Stats(); s.Granted != n+1 || s.Waiting != 0 {
+			t.Errorf("%d let go and %d wait, want %d and none", s.Granted, s.Waiting, n+1)
+		}
+		wg.Wait()
+	})
 }
 
 // 40 queued, the rate cut tenfold at 50 ms: nobody leaves on the old plan.

@@ -22,7 +22,9 @@ type RateOptions = pace.Options
 //
 // In any window of length w, by the instants of the grants, at most
 // burst + rate·(w + slack) tokens go, whatever the number of goroutines. See
-// [pace.Options] for the slack.
+// [pace.Options] for the slack. Those who were let go but have yet to get to run are late, too, and
+// what they cost is taken off the lateness that may be made up. So the same holds by the instants at
+// which callers run, unless the system keeps more of them from it at a time than may go within the slack.
 //
 // Enter takes costs and gives a pass; [Rate.Wait] and [Rate.Allow] have the shape that
 // users of golang.org/x/time/rate know. The changes of plan (SetRate, SetBurst, Hold,
@@ -55,6 +57,7 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack)),
 	}
 	g.n.init(g.member(), g.clk)
+	g.n.absent.state = &g.state
 	g.n.alarm.Tune(g.exact, int64(r.Interval()), g.state.Slack())
 	g.cell.Store(g.state.Open(g.clk.Now(), schedule.Shut()))
 	return g

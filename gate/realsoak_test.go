@@ -84,6 +84,8 @@ func TestSoakBusy(t *testing.T) {
 		// A caller that is sent off the processor on its own way, and not in the gate, is
 		// absent: at a high rate, where callers hardly ever wait, that is felt.
 		{perSecond: 20_000, callers: 64, slack: time.Second, within: 0.05},
+		// Each of these gets to run a few times a second only: all that are due must go at once.
+		{perSecond: 20_000, callers: 500, slack: time.Second, within: 0.05},
 		// What is beyond the slack is lost.
 		{perSecond: 1000, callers: 1, slack: 10 * time.Millisecond, within: 1},
 	}

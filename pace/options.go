@@ -18,7 +18,8 @@ type Options struct {
 	// schedule stands as it was, up to this much, and the tokens that fell due
 	// meanwhile go out at once. It widens the bound: in any window of length w at most
 	// Burst + rate·(w + Slack) tokens go (instants being whole nanoseconds, at which it was
-	// decided that a token goes: how soon it gets there is up to the system). 0 means 10 ms,
+	// decided that a token goes: how soon it gets there is up to the system, and in a gate those who
+	// have yet to get to run take part of the Slack meanwhile). 0 means 10 ms,
 	// which is enough for a system that has a processor free now and then. Where the program
 	// keeps all of them busy itself, its goroutines wait for their turn for some tens of
 	// milliseconds, and only a Slack of more than that holds the rate. Negative means none:

@@ -102,6 +102,20 @@ func (b *bucket) take(now, since int64, cost int) {
 	b.set(from, new(big.Rat).Sub(b.capped(from), whole(int64(cost))))
 }
 
+func (b *bucket) lag(now int64, out uint64) {
+	if b.unlimited() {
+		return
+	}
+	taken := roundUp(new(big.Rat).SetFrac(new(big.Int).Mul(new(big.Int).SetUint64(out), big.NewInt(b.span)), big.NewInt(b.n)))
+	at := now
+	if left := taken.Sub(big.NewInt(b.slack), taken); left.Sign() > 0 {
+		at -= left.Int64()
+	}
+	if b.line(at-1).Cmp(whole(int64(b.burst))) > 0 { // else what it would make up for has been lost before
+		b.floor = max(b.floor, at)
+	}
+}
+
 func (b *bucket) settle(now int64, delta int) {
 	b.floor = max(b.floor, now)
 	if b.unlimited() {

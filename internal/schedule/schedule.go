@@ -151,6 +151,19 @@ func (s *Schedule) Take(now, since int64, cost int) {
 	s.tat, l.after = tat, tat
 }
 
+// Lag tells that others, who were let go at the cost of out, may have got to run only at the given
+// instant: the system was late with them, too, and they come together with whoever makes up for its
+// lateness. What of the slack they leave is there for those who come after them.
+func (s *Schedule) Lag(ran int64, out uint64) {
+	if s.step == 0 {
+		return
+	}
+	left := max(s.slack-product(out, s.step).ceil(s.per), 0)
+	if at := ran - left; s.tat.plus(wide{0, s.per}).less(product(uint64(at), s.per)) {
+		s.floor = max(s.floor, at)
+	}
+}
+
 // Undo takes back, at now, an entry that was let go at the given instant and did not go: as if it
 // had never come, so that the lateness that it would have made up for is there for the next. If
 // others have been let go since, unless at the same instant and at the same cost, or the plan was
