@@ -16,7 +16,7 @@ type absence struct {
 	open   uint64             // guarded by the domain: of those whom look has left to charge
 	called atomic.Uint64      // of all who were let go; changed under the domain's lock
 	ran    atomic.Uint64      // of those who have got to run
-	whole  atomic.Uint64      // of all, when the last of them had got to run
+	whole  atomic.Uint64      // what ran was when nobody was absent, the last time
 	home   atomic.Int64       // the instant of that, or a later one
 }
 
@@ -27,8 +27,8 @@ func (a *absence) let(cost int) {
 	}
 }
 
-// arrived notes that one who was let go has got to run. The clock is read, unless now is the present
-// instant and not 0, where nobody else is absent. It returns what it read.
+// arrived notes that one who was let go has got to run. Where nobody is absent any more, it has to know
+// the present instant: that is now, or, if now is 0, what the clock shows. It returns it, or 0.
 func (a *absence) arrived(clk *timing.Clock, now int64, cost int) int64 {
 	if a.state == nil {
 		return now
@@ -47,8 +47,9 @@ func (a *absence) arrived(clk *timing.Clock, now int64, cost int) int64 {
 	return now
 }
 
-// look is called before the clock is read, and charge after it: of those who are not known to have
-// got to run by the reading before, any may have done so only now, unless it is known when the last did.
+// look takes off what those cost who are not known to have got to run by the last reading of the clock.
+// It is called just before the next one, and charge just after it: any of them may have got to run
+// only then, unless it is known when the last did.
 func (a *absence) look() {
 	a.open = a.called.Load() - a.seen
 	if a.open == 0 {
@@ -61,6 +62,7 @@ func (a *absence) look() {
 	}
 }
 
+// charge takes those off whom look has left.
 func (a *absence) charge(now int64) {
 	if a.open > 0 {
 		a.state.Lag(now, a.open)
