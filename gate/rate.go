@@ -71,7 +71,20 @@ func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, context.Cause(ctx)
 	}
-	if !g.slip(cost) {
+	// The clock is read before the word, which is looked at and swapped in one go then: two processors
+	// that do nothing else are less in each other's way. That is worth a third of an entry. A token
+	// may be made out as missing that is there, but if the lock finds it, it is no loss.
+	now := g.clk.Now()
+	c := g.cell.Load()
+	word := c.Load()
+	next, v := c.Next(word, now, cost)
+	if v == schedule.Taken {
+		if c.Swap(word, next) {
+			return Pass{(*rateKeeper)(g), 0, cost}, nil
+		}
+		v = g.contend(c, now, cost)
+	}
+	if v != schedule.Taken {
 		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
@@ -82,16 +95,25 @@ func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 // TryEnter is described at [Gate].
 func (g *Rate) TryEnter(cost int) (Pass, bool) {
 	checkCost("Rate.TryEnter", cost)
-	switch g.pick(cost) {
-	case schedule.Taken:
-		return Pass{(*rateKeeper)(g), 0, cost}, true
-	case schedule.Closed:
-		if _, ok := g.n.lane.tryEnter(cost, nil); ok {
+	c := g.cell.Load()
+	word := c.Load()
+	now := g.clk.Now()
+	next, v := c.Next(word, now, cost)
+	if v == schedule.Taken {
+		if c.Swap(word, next) {
 			return Pass{(*rateKeeper)(g), 0, cost}, true
 		}
+		v = g.contend(c, now, cost)
 	}
-	g.n.lane.refused.Add(1)
-	return Pass{}, false
+	ok := v == schedule.Taken
+	if v == schedule.Closed {
+		_, ok = g.n.lane.tryEnter(cost, nil)
+	}
+	if !ok {
+		g.n.lane.refused.Add(1)
+		return Pass{}, false
+	}
+	return Pass{(*rateKeeper)(g), 0, cost}, true
 }
 
 // Wait enters with a cost of 1. There is no need to leave a Rate, so it gives no pass.
@@ -107,41 +129,22 @@ func (g *Rate) Allow() bool {
 	return ok
 }
 
-// slip tries to enter without the lock. If it can't, the lock decides.
-//
-// So a token may be made out as missing that is there, and the clock can be read first: then
-// the word is looked at and swapped in one go, and two processors that do nothing else are less
-// in each other's way. That is worth a third of an entry.
-func (g *Rate) slip(cost int) bool {
-	now := g.clk.Now()
-	c := g.cell.Load()
+// contend tries to enter without the lock, where somebody was faster than an entry that has read the
+// clock at now. Anything but Taken and Refused is for the lock to decide.
+func (g *Rate) contend(c *schedule.Cell, now int64, cost int) schedule.Verdict {
 	for {
-		if v := c.Take(c.Load(), now, cost); v != schedule.Changed {
-			return v == schedule.Taken
-		}
-		if g.contest.lost() {
+		stale := !g.contest.lost()
+		word := c.Load()
+		if !stale {
 			now = g.clk.Now()
 		}
-	}
-}
-
-// pick tries to enter without the lock, and to the point. Anything but Taken and Refused is for
-// the lock to decide.
-func (g *Rate) pick(cost int) schedule.Verdict {
-	c := g.cell.Load()
-	word := c.Load()
-	now := g.clk.Now()
-	for stale := false; ; {
-		switch v := c.Take(word, now, cost); {
-		case v == schedule.Changed:
-			stale = !g.contest.lost()
-			if word = c.Load(); !stale {
-				now = g.clk.Now()
-			}
-		case v == schedule.Refused && stale:
+		v := c.Take(word, now, cost)
+		if v == schedule.Refused && stale {
 			// Somebody who read the clock later was faster.
-			word, now, stale = c.Load(), g.clk.Now(), false
-		default:
+			word, now = c.Load(), g.clk.Now()
+			v = c.Take(word, now, cost)
+		}
+		if v != schedule.Changed {
 			return v
 		}
 	}

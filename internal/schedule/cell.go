@@ -45,24 +45,34 @@ func (c *Cell) Load() int64 { return c.word.Load() }
 // Take lets an entry go at now, if the bucket, whose word was read before now
 // was, has tokens for it. A cost above the burst is not for a cell to judge.
 func (c *Cell) Take(word, now int64, cost int) Verdict {
+	next, v := c.Next(word, now, cost)
+	if v == Taken && !c.Swap(word, next) {
+		v = Changed
+	}
+	return v
+}
+
+// Next and Swap are Take in two steps, for those who want to have it in place: it is too large for that
+// as a whole. Next returns the word to swap in, if it says Taken.
+func (c *Cell) Next(word, now int64, cost int) (next int64, v Verdict) {
 	at := now - c.base
 	if word&c.mask == c.mask || uint64(at) > uint64(c.horizon) || cost > c.burst {
-		return Closed // all bits of a closed word are set
+		return 0, Closed // all bits of a closed word are set
 	}
 	at *= c.per
-	next := word
+	next = word
 	if at-c.per+c.mask >= word {
 		next = at | word&c.mask
 	}
 	next += int64(cost)*c.step + 1
 	if next > at+c.room {
-		return Refused
+		return 0, Refused
 	}
-	if !c.word.CompareAndSwap(word, next) {
-		return Changed
-	}
-	return Taken
+	return next, Taken
 }
+
+// Swap reports whether the word was still the one that was read, and lets the entry go.
+func (c *Cell) Swap(word, next int64) bool { return c.word.CompareAndSwap(word, next) }
 
 // Close moves the state from the cell into s, which made it, and returns the number of
 // entries that were let go since it was opened. Closing a closed cell does nothing.

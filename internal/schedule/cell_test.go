@@ -244,7 +244,7 @@ func TestStaleWord(t *testing.T) {
 }
 
 // caller is one of many that enter at once, stopped between any two of its steps. It does
-// what Rate.pick does.
+// what Rate.TryEnter does.
 type caller struct {
 	step  int
 	cell  *schedule.Cell
