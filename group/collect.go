@@ -25,7 +25,7 @@ func (s *sink) end() (err error) {
 	if s.ended() {
 		err = s.g.awaitStages()
 	}
-	s.g.tally.end()
+	s.g.tally.end(nil)
 	return err
 }
 

@@ -150,7 +150,7 @@ func (g *Group) TryGo(f func() error) bool {
 		return false
 	}
 	g.tally.enlist()
-	go g.runEntered(sem, p, f)
+	go g.enter(sem, 0, p, f)
 	return true
 }
 
@@ -214,31 +214,59 @@ func (g *Group) pass(cost int, f func() error) {
 	g.tally.enlist()
 	sem := g.sem
 	if g.ended() || sem != nil && !g.admit(sem) {
-		g.tally.end()
+		g.tally.end(nil)
 		return
 	}
 	if cost == 1 {
 		go g.enterOne(sem, f) // what a goroutine is given must be allocated
 		return
 	}
-	go g.enter(sem, cost, f)
+	go g.enter(sem, cost, gate.Pass{}, f)
 }
 
 // enterOne is enter with a cost of 1.
-func (g *Group) enterOne(sem chan struct{}, f func() error) { g.enter(sem, 1, f) }
+func (g *Group) enterOne(sem chan struct{}, f func() error) { g.enter(sem, 1, gate.Pass{}, f) }
 
-// enter is the goroutine of a job that is to enter the gate.
-func (g *Group) enter(sem chan struct{}, cost int, f func() error) {
-	defer g.done(sem)
-	p, err := g.gate.Enter(g.ctx, cost)
-	if err != nil {
-		// A gate from elsewhere may not know of causes.
-		if !g.ended() {
-			g.fail(err)
+// enter is the goroutine of a job that is to enter the gate. A cost of 0 says that it has, with p.
+func (g *Group) enter(sem chan struct{}, cost int, p gate.Pass, f func() error) {
+	var err error
+	inside := cost == 0
+	defer func() { // done, and before it the leaving: two deferred calls cost a job 3 ns more
+		v := recover()
+		if inside { // f did not return
+			p.Leave(err)
 		}
+		if v != nil {
+			panic(v)
+		}
+		g.tally.end(sem)
+	}()
+	if cost > 0 {
+		if p, err = g.gate.Enter(g.ctx, cost); err != nil {
+			// A gate from elsewhere may not know of causes.
+			if !g.ended() {
+				g.fail(err)
+			}
+			return
+		}
+		inside = true
+	}
+	if g.ended() {
+		// The context ended after the gate had looked at it.
+		err = context.Cause(g.ctx)
+		p.Settle(0)
 		return
 	}
-	g.work(p, f)
+	if g.recovers {
+		f = recovering(f)
+	}
+	err = errUnfinished
+	if err = f(); err != nil {
+		// Before leaving: whoever gets the place must not start.
+		g.fail(err)
+	}
+	inside = false
+	p.Leave(err)
 }
 
 // admit waits for the limit, and reports whether that ended before the context did.
@@ -320,10 +348,7 @@ func (g *Group) done(sem <-chan struct{}) {
 	if v := recover(); v != nil {
 		panic(v)
 	}
-	if sem != nil {
-		<-sem
-	}
-	g.tally.end()
+	g.tally.end(sem)
 }
 
 // run is the goroutine of a job without a gate.
@@ -337,30 +362,5 @@ func (g *Group) run(sem chan struct{}, f func() error) {
 	}
 }
 
-// runEntered is the goroutine of a job that has entered the gate already.
-func (g *Group) runEntered(sem chan struct{}, p gate.Pass, f func() error) {
-	defer g.done(sem)
-	g.work(p, f)
-}
-
 // errUnfinished is what the gate is left with if f panics or ends its goroutine.
 var errUnfinished = errors.New("group: the function did not return")
-
-// work runs f between entering and leaving.
-func (g *Group) work(p gate.Pass, f func() error) {
-	if g.ended() {
-		// The context ended after the gate had looked at it.
-		p.Settle(0)
-		p.Leave(context.Cause(g.ctx))
-		return
-	}
-	if g.recovers {
-		f = recovering(f)
-	}
-	err := errUnfinished
-	defer func() { p.Leave(err) }()
-	if err = f(); err != nil {
-		// Before leaving: whoever gets the place must not start.
-		g.fail(err)
-	}
-}

@@ -31,7 +31,7 @@ func TestTallyBetweenEndAndWake(t *testing.T) {
 
 		last = c.word.Add(-active - present)
 		c.enlist()
-		c.end() // the last as well
+		c.end(nil) // the last as well
 		check("somebody came and went", 2)
 		c.ended(last)
 		wait()

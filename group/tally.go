@@ -31,8 +31,13 @@ const (
 // enlist counts a goroutine that is about to start, as active.
 func (t *tally) enlist() { t.word.Add(active + present) }
 
-// end is the end of an active goroutine.
-func (t *tally) end() { t.ended(t.word.Add(-active - present)) }
+// end is the end of an active goroutine, which has a place in sem, if that is not nil.
+func (t *tally) end(sem <-chan struct{}) {
+	if sem != nil {
+		<-sem
+	}
+	t.ended(t.word.Add(-active - present))
+}
 
 // retire counts a goroutine as not active any more. Its end is endRetired.
 func (t *tally) retire() { t.word.Add(-active) }
