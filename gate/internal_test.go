@@ -11,6 +11,7 @@ import (
 
 	"github.com/benbjohnson/clock"
 
+	"github.com/escapement-go/escapement/internal/schedule"
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/pace"
 )
@@ -250,4 +251,23 @@ func TestBellsAreForTheFirst(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Who has lost a race by an old reading of the clock is not refused a token that is there by now.
+func TestContendReadsAgain(t *testing.T) {
+	mock := clock.NewMock()
+	g := NewRate(pace.PerSecond(1000), &RateOptions{Clock: mock})
+	c, old := g.cell.Load(), g.clk.Now()
+	mock.Add(time.Second)
+	if !g.Allow() {
+		t.Fatal("the first is refused")
+	}
+	if v := g.contend(c, old, 1); v != schedule.Refused {
+		t.Errorf("at once: %v, want it refused", v)
+	}
+	mock.Add(time.Millisecond)
+	g.contest.last.Store(0) // nobody has lost just before
+	if v := g.contend(c, old, 1); v != schedule.Taken {
+		t.Errorf("when the token is there: %v, want it taken", v)
+	}
 }
