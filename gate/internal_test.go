@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -125,6 +126,7 @@ func TestWindowLogSettledAtTheEndOfTheSpan(t *testing.T) {
 		wg.Go(func() {
 			for !over.Load() {
 				l.take(clk, span, 4, 4)
+				runtime.Gosched() // or whoever waits for a processor waits for 10 ms
 			}
 		})
 	}
