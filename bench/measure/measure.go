@@ -71,11 +71,15 @@ type Case struct {
 	PerSecond int           // 1 to MaxRate
 	Callers   int           // at least 1
 	Duration  time.Duration // of a loop; made longer for slow rates, see Case.Planned
+	MinTokens int           // for which a loop takes longer, however slow the rate; 0 leaves it to Case.Planned
 	Queued    bool
 }
 
-// MaxRate is the highest rate of a [Case].
-const MaxRate = 10_000_000
+// What a [Case] can have at most.
+const (
+	MaxRate   = 10_000_000
+	MaxTokens = 10_000_000
+)
 
 // String returns the case in the way of "1000/s, 64 callers".
 func (c Case) String() string {
@@ -90,9 +94,9 @@ func (c Case) String() string {
 }
 
 // Planned returns how long the case takes with a limiter that does what it should, on a machine
-// that is fast enough to start its callers. A loop takes Duration, or longer: until 5 tokens fit,
-// and 1,000 where five times Duration is enough for them. The p99 of the gaps is no more than the
-// second or third longest of a few hundred, and one stall of the machine makes two.
+// that is fast enough to start its callers. A loop takes Duration, or longer: until 5 tokens fit, and
+// MinTokens, or where that is 0, 1,000 if five times Duration is enough for them. The p99 of the gaps is
+// no more than the second or third longest of a few hundred, and one stall of the machine makes two.
 func (c Case) Planned() time.Duration {
 	if c.Queued {
 		return c.gather() + longer + c.Ideal()
@@ -124,10 +128,10 @@ func (c Case) warmUp() time.Duration {
 func (c Case) length() time.Duration {
 	tokens := func(n int) time.Duration { return time.Duration(n) * time.Second / time.Duration(c.PerSecond) }
 	d := max(c.Duration, tokens(5)+50*time.Millisecond)
-	if many := tokens(1000); many <= 5*c.Duration {
+	if many := tokens(1000); c.MinTokens == 0 && many <= 5*c.Duration {
 		d = max(d, many)
 	}
-	return d
+	return max(d, tokens(c.MinTokens))
 }
 
 // check panics where the case breaks a rule.
@@ -139,6 +143,8 @@ func (c Case) check() {
 		panic(fmt.Sprintf("measure: Run: Callers must be at least 1, got %d", c.Callers))
 	case !c.Queued && c.Duration <= 0:
 		panic(fmt.Sprintf("measure: Run: Duration must be positive, got %v", c.Duration))
+	case c.MinTokens < 0 || c.MinTokens > MaxTokens:
+		panic(fmt.Sprintf("measure: Run: MinTokens must be 0 to %d, got %d", MaxTokens, c.MinTokens))
 	}
 }
 

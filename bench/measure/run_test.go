@@ -46,13 +46,17 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// A loop is long enough for a thousand tokens where that takes no more than five times as long.
+// A loop is long enough for a thousand tokens where that takes no more than five times as long, or for
+// as many as it is told.
 func TestLoopForPercentiles(t *testing.T) {
 	for _, tt := range []struct {
-		perSecond, tokens int
-		length            time.Duration
-	}{{1000, 1000, time.Second}, {200, 1000, 5 * time.Second}, {199, 199, time.Second}, {5000, 5000, time.Second}} {
-		what := measure.Case{PerSecond: tt.perSecond, Callers: 1, Duration: time.Second}
+		perSecond, least, tokens int
+		length                   time.Duration
+	}{
+		{1000, 0, 1000, time.Second}, {200, 0, 1000, 5 * time.Second}, {199, 0, 199, time.Second}, {5000, 0, 5000, time.Second},
+		{10, 600, 600, time.Minute}, {200, 600, 600, 3 * time.Second}, {1000, 600, 1000, time.Second}, {2, 1, 5, 2550 * time.Millisecond},
+	} {
+		what := measure.Case{PerSecond: tt.perSecond, Callers: 1, Duration: time.Second, MinTokens: tt.least}
 		began := what.Planned() - tt.length
 		r, err := run(t, measure.Candidate{Name: "gate", New: gated}, what)
 		if err != nil || r.Tokens != tt.tokens || began != 20*time.Millisecond+10*time.Microsecond {
@@ -301,6 +305,7 @@ func TestMisuse(t *testing.T) {
 		change func(*measure.Case)
 	}{
 		{"measure: Run: New must not be nil, got a Candidate \"x\" without", measure.Candidate{Name: "x"}, func(*measure.Case) {}},
+		{"measure: Run: MinTokens must be 0 to 10000000, got -1", measure.Candidate{New: gated}, func(c *measure.Case) { c.MinTokens = -1 }},
 		{"measure: Run: PerSecond must be 1 to 10000000, got 0", measure.Candidate{New: gated}, func(c *measure.Case) { c.PerSecond = 0 }},
 		{"measure: Run: PerSecond must be 1 to 10000000, got 10000001", measure.Candidate{New: gated}, func(c *measure.Case) { c.PerSecond = 10_000_001 }},
 		{"measure: Run: Callers must be at least 1, got 0", measure.Candidate{New: gated}, func(c *measure.Case) { c.Callers = 0 }},

@@ -38,6 +38,7 @@ type options struct {
 	callers    []int
 	queues     []queue
 	duration   time.Duration
+	tokens     int
 	rounds     int
 
 	csv, raw, md, out string
@@ -57,6 +58,7 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 	fs.Func("callers", "goroutines that ask, each in a loop: `numbers` with commas between", numbers(&o.callers, 10_000_000))
 	fs.Func("queues", "queues to let go: `callers@rate` with commas between, or none", o.setQueues)
 	fs.DurationVar(&o.duration, "duration", 2*time.Second, "length of each loop; slow rates take longer")
+	fs.IntVar(&o.tokens, "tokens", 0, "make each loop longer until so many tokens fit, a `number`: the p99 of a thousand can be luck")
 	fs.IntVar(&o.rounds, "rounds", 1, "play each case this often, an odd `number`, and report medians")
 	fs.StringVar(&o.csv, "csv", "", "write all figures to this `file`, unrounded")
 	fs.StringVar(&o.raw, "raw", "", "write the instant of every token to this `file`, as CSV; it gets large")
@@ -79,6 +81,9 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 	o.defaults(*short, given)
 	if o.duration <= 0 || o.duration > time.Hour {
 		return nil, fmt.Errorf("-duration must be positive and at most 1h, got %v", o.duration)
+	}
+	if o.tokens < 0 || o.tokens > measure.MaxTokens {
+		return nil, fmt.Errorf("-tokens must be from 0 to %d, got %d", measure.MaxTokens, o.tokens)
 	}
 	if o.rounds < 1 || o.rounds > 99 || o.rounds%2 == 0 {
 		return nil, fmt.Errorf("-rounds must be odd and from 1 to 99, got %d", o.rounds)
@@ -111,7 +116,7 @@ func (o *options) defaults(short bool, given map[string]bool) {
 func (o *options) cases() (all []measure.Case) {
 	for _, n := range o.callers {
 		for _, r := range o.rates {
-			all = append(all, measure.Case{PerSecond: r, Callers: n, Duration: o.duration})
+			all = append(all, measure.Case{PerSecond: r, Callers: n, Duration: o.duration, MinTokens: o.tokens})
 		}
 	}
 	for _, q := range o.queues {

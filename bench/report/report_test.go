@@ -204,6 +204,8 @@ func TestMisuse(t *testing.T) {
 		{"-queues 1@0", misuse, `got "0"`},
 		{"-duration 0s", misuse, "-duration must be positive and at most 1h, got 0s"},
 		{"-duration 2h", misuse, "got 2h0m0s"},
+		{"-tokens -1", misuse, "-tokens must be from 0 to 10000000, got -1"},
+		{"-tokens 10000001", misuse, "got 10000001"},
 		{"-rounds 0", misuse, "-rounds must be odd and from 1 to 99, got 0"},
 		{"-rounds 4", misuse, "got 4"},
 		{"-csv " + filepath.Join(dir, "no", "such.csv"), failed, "such.csv"},
@@ -228,12 +230,13 @@ func TestFlags(t *testing.T) {
 		limiters              int
 		rates, callers, queue []int // of queues the callers
 		duration              time.Duration
+		tokens                int
 	}{
-		{"", len(all), allRates, allCallers, []int{10_000, 100_000, 1_000_000}, 2 * time.Second},
-		{"-short", len(all), shortRates, shortCallers, []int{10_000}, shortDuration},
-		{"-short -rates 7,3,7 -duration 1s", len(all), []int{3, 7}, shortCallers, []int{10_000}, time.Second},
-		{"-limiters gate,time -queues none -callers 5", 4, allRates, []int{5}, nil, 2 * time.Second},
-		{"-limiters juju/ratelimit -queues 10@20,30@40", 1, allRates, allCallers, []int{10, 30}, 2 * time.Second},
+		{"", len(all), allRates, allCallers, []int{10_000, 100_000, 1_000_000}, 2 * time.Second, 0},
+		{"-short", len(all), shortRates, shortCallers, []int{10_000}, shortDuration, 0},
+		{"-short -rates 7,3,7 -duration 1s -tokens 8", len(all), []int{3, 7}, shortCallers, []int{10_000}, time.Second, 8},
+		{"-limiters gate,time -queues none -callers 5", 4, allRates, []int{5}, nil, 2 * time.Second, 0},
+		{"-limiters juju/ratelimit -queues 10@20,30@40", 1, allRates, allCallers, []int{10, 30}, 2 * time.Second, 0},
 	} {
 		o, err := parse(strings.Fields(tt.args), io.Discard, all)
 		if err != nil {
@@ -246,6 +249,11 @@ func TestFlags(t *testing.T) {
 		}
 		if len(o.candidates) != tt.limiters || !slices.Equal(o.rates, tt.rates) || !slices.Equal(o.callers, tt.callers) || !slices.Equal(queue, tt.queue) || o.duration != tt.duration {
 			t.Errorf("%q: %d limiters, %v, %v, %v, %v", tt.args, len(o.candidates), o.rates, o.callers, queue, o.duration)
+		}
+		for _, c := range o.cases() {
+			if !c.Queued && c.MinTokens != tt.tokens {
+				t.Errorf("%q: %v with at least %d tokens, want %d", tt.args, c, c.MinTokens, tt.tokens)
+			}
 		}
 		if n := len(o.cases()); n != len(o.rates)*len(o.callers)+len(o.queues) {
 			t.Errorf("%q: %d cases", tt.args, n)
