@@ -24,6 +24,21 @@ func hop(buffer int) loop {
 	}
 }
 
+// stamped is hop with values that tell when they were sent, as a pacer's and a ticker's do.
+func stamped(buffer int) loop {
+	return func(n int) {
+		c := make(chan time.Time, buffer)
+		go func() { // likewise
+			for range n {
+				c <- time.Now()
+			}
+		}()
+		for range n {
+			<-c
+		}
+	}
+}
+
 // stoppable is hop from a goroutine that can be stopped at any time.
 func stoppable(buffer int) loop {
 	return func(n int) {
@@ -45,8 +60,9 @@ func stoppable(buffer int) loop {
 
 // BenchmarkPacer is one token received from a pacer that has no limit, so that only the channel
 // counts, and how many times a hop over a channel of the same kind it is. With a burst of 1 that
-// is one without a buffer. Whoever sends until it is told to stop must select, as the pacer
-// does: that is a hop that can be stopped. A time.Ticker that should tick every ns is beside it.
+// is one without a buffer. A token tells when it was due: a hop of values that tell when they were sent
+// is what that costs without a pacer. Whoever sends until it is told to stop must select: that is a hop
+// that can be stopped. A time.Ticker that should tick every ns is beside it.
 func BenchmarkPacer(b *testing.B) {
 	for _, burst := range []int{1, 64} {
 		b.Run(fmt.Sprintf("burst=%d/by=escapement", burst), func(b *testing.B) {
@@ -60,11 +76,16 @@ func BenchmarkPacer(b *testing.B) {
 			b.ReportAllocs()
 			receive(b.N)
 			against(b, "×hop", hop(burst-1), receive)
+			against(b, "×stamped-hop", stamped(burst-1), receive)
 			against(b, "×stoppable-hop", stoppable(burst-1), receive)
 		})
 		b.Run(fmt.Sprintf("burst=%d/by=channel", burst), func(b *testing.B) {
 			b.ReportAllocs()
 			hop(burst - 1)(b.N)
+		})
+		b.Run(fmt.Sprintf("burst=%d/by=channel-stamped", burst), func(b *testing.B) {
+			b.ReportAllocs()
+			stamped(burst - 1)(b.N)
 		})
 		b.Run(fmt.Sprintf("burst=%d/by=channel-stoppable", burst), func(b *testing.B) {
 			b.ReportAllocs()
