@@ -178,8 +178,10 @@ func TestLimitDoesNotCountStages(t *testing.T) {
 		g.SetLimit(1)
 		g.SetGate(slots)
 		in := group.Map(g, group.From(g, upTo(100)), double, &group.Stage{Workers: 5})
+		tried := make(chan struct{})
 		if !g.TryGo(func() error {
 			_, err := group.Collect(g, in)
+			<-tried // closed below
 			return err
 		}) {
 			t.Error("TryGo refused the first job")
@@ -187,6 +189,7 @@ func TestLimitDoesNotCountStages(t *testing.T) {
 		if g.TryGo(returns(nil)) {
 			t.Error("TryGo started a second job")
 		}
+		close(tried)
 		checkWait(t, g, nil)
 		if s := slots.Stats(); s.Granted != 1 {
 			t.Errorf("gate's statistics: %+v", s)
