@@ -9,7 +9,8 @@
 // achieved, how uneven the gaps were, how late the tokens, by how many tokens the worst window
 // went over its bound, and the processor time of a token; then the same for crowds that are
 // queued and let go at once; and at last which of the targets of the gates are met. Package
-// measure says what the words mean, and package report how to measure a limiter of your own.
+// measure says what the words mean, and package report how to measure a limiter of your own. The
+// last limiter, on Linux, is none: clock_nanosleep shows how punctual the machine is.
 //
 // The cases are played for real, one after the other in one process: let nothing else run
 // meanwhile. The bar on a terminal is drawn between them only. An interrupt ends the measuring and
@@ -24,4 +25,4 @@ import (
 	"github.com/escapement-go/escapement/bench/report"
 )
 
-func main() { report.Main(peers.All()) }
+func main() { report.Main(append(peers.All(), peers.Machine()...)) }

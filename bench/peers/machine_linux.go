@@ -1,0 +1,49 @@
+package peers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/escapement-go/escapement/bench/measure"
+)
+
+func machine() []measure.Candidate {
+	return []measure.Candidate{{Name: "clock_nanosleep", New: newSleeper, Deaf: true}}
+}
+
+// sleeper lets callers sleep in turn, each until the next interval ends. It makes up for any lateness.
+type sleeper struct {
+	interval int64 // in ns
+
+	mu   sync.Mutex
+	next int64 // when the next one wakes, by CLOCK_MONOTONIC
+}
+
+func newSleeper(perSecond int) measure.Limiter {
+	return &sleeper{interval: int64(time.Second) / int64(perSecond), next: monotonic()}
+}
+
+func (s *sleeper) Wait(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := s.next
+	s.next += s.interval
+	for due > monotonic() { // the runtime's signals end a sleep too early
+		until := unix.NsecToTimespec(due)
+		if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil); err != nil && err != unix.EINTR {
+			return err
+		}
+	}
+	return nil
+}
+
+func monotonic() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err) // every Linux has it
+	}
+	return now.Nano()
+}
