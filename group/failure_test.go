@@ -232,6 +232,42 @@ func TestForeignStageEndsWithContext(t *testing.T) {
 	}
 }
 
+// The same where all workers are busy when that happens, so that nobody waits for the next value.
+func TestForeignStageEndsWhileAllAreBusy(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		for name, stage := range map[string]func(*group.Group, <-chan int, func(), *group.Stage) <-chan int{
+			"Map": func(g *group.Group, in <-chan int, work func(), s *group.Stage) <-chan int {
+				return group.Map(g, in, func(_ context.Context, n int) (int, error) { work(); return n, nil }, s)
+			},
+			"FilterMap": func(g *group.Group, in <-chan int, work func(), s *group.Stage) <-chan int {
+				return group.FilterMap(g, in, func(_ context.Context, n int) (int, bool, error) { work(); return n, false, nil }, s)
+			},
+			"FlatMap": func(g *group.Group, in <-chan int, work func(), s *group.Stage) <-chan int {
+				return group.FlatMap(g, in, func(_ context.Context, n int, _ func(int) bool) error { work(); return nil }, s)
+			},
+		} {
+			inBubble(t, func(t *testing.T) {
+				parent, cancel := context.WithCancelCause(context.Background())
+				g, _ := group.WithContext(parent)
+				foreign := make(chan int, 2)
+				foreign <- 1
+				foreign <- 2
+				busy := make(chan struct{})
+				out := stage(g, foreign, func() { <-busy }, &group.Stage{Workers: 2, Ordered: ordered})
+				synctest.Wait()
+				cancel(errTwo)
+				close(foreign)
+				close(busy)
+				for range out {
+				}
+				if err := g.Wait(); err != errTwo {
+					t.Errorf("%s, ordered %v: Wait returned %v, want %v", name, ordered, err, errTwo)
+				}
+			})
+		}
+	}
+}
+
 // Nothing is called after the failure, and what was taken at the gate comes back.
 func TestNothingStartsAfterFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
