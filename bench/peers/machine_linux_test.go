@@ -1,24 +1,41 @@
 package peers
 
 import (
-	"context"
+	"errors"
 	"testing"
 )
 
-// The callers of a sleeper do not wake before their interval ends.
+// The callers of a sleeper wake one interval apart, also where a sleep ends too early or a caller
+// comes late; an error of the sleep is theirs.
 func TestSleeper(t *testing.T) {
-	const interval, callers = 20_000, 10
-	s := newSleeper(1e9 / interval).(*sleeper)
-	first := s.next
-	for i := range int64(callers) {
-		if err := s.Wait(context.Background()); err != nil {
-			t.Fatal(err)
+	now, sleeps := int64(1000), 0
+	s := newSleeper(10_000_000).(*sleeper)
+	s.next = now
+	s.now = func() int64 { return now }
+	s.sleep = func(until int64) error {
+		if sleeps++; sleeps%2 == 1 {
+			until-- // interrupted
 		}
-		if now := monotonic(); now < first+i*interval {
-			t.Errorf("token %d came %d ns early", i, first+i*interval-now)
+		now = until
+		return nil
+	}
+	wait := func(want int64) {
+		t.Helper()
+		if err := s.Wait(t.Context()); err != nil || now != want {
+			t.Errorf("a caller woke at %d, want %d: %v", now, want, err)
 		}
 	}
-	if s.next != first+callers*interval {
-		t.Errorf("the next one is due %d ns after the first, want %d", s.next-first, callers*interval)
+	for i := range int64(5) {
+		wait(1000 + 100*i)
+	}
+	now = 1650 // the tokens of 1500 and 1600 are late
+	wait(1650)
+	wait(1650)
+	wait(1700)
+
+	broken := errors.New("broken")
+	s.sleep = func(int64) error { return broken }
+	if err := s.Wait(t.Context()); err != broken {
+		t.Errorf("Wait returned %v, want %v", err, broken)
 	}
 }
