@@ -474,6 +474,36 @@ func TestFailureGivesPlaceToNobody(t *testing.T) {
 	})
 }
 
+// A gate that panics takes no place of the limit with it.
+func TestTryGoWithGateThatPanics(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g, broken := new(group.Group), true
+		g.SetGate(&fakeGate{enter: func(context.Context, int) error {
+			if broken {
+				panic("broken")
+			}
+			return nil
+		}})
+		g.SetLimit(1)
+		func() {
+			defer func() {
+				if v := recover(); v != "broken" {
+					t.Errorf("TryGo panicked with %v", v)
+				}
+			}()
+			g.TryGo(mustNotRun(t, "a job whose gate panicked"))
+		}()
+		broken = false
+		ran := false
+		if !g.TryGo(func() error { ran = true; return nil }) {
+			t.Error("there was no place left")
+		}
+		if checkWait(t, g, nil); !ran {
+			t.Error("the job did not run")
+		}
+	})
+}
+
 func TestTryGoWithGate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g, slots, goOn := new(group.Group), gate.NewConcurrency(2), make(chan struct{})

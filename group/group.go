@@ -142,16 +142,24 @@ func (g *Group) TryGo(f func() error) bool {
 		go g.run(sem, f)
 		return true
 	}
-	p, ok := g.gate.TryEnter(1)
+	p, ok := g.tryEnter(sem)
 	if !ok {
-		if sem != nil {
-			<-sem // its own
-		}
 		return false
 	}
 	g.tally.enlist()
 	go g.enter(sem, 0, p, f)
 	return true
+}
+
+// tryEnter enters the gate at this instant. If that can't be done, or panics, it gives the place in
+// sem back.
+func (g *Group) tryEnter(sem <-chan struct{}) (p gate.Pass, ok bool) {
+	defer func() {
+		if !ok && sem != nil {
+			<-sem
+		}
+	}()
+	return g.gate.TryEnter(1)
 }
 
 // Wait waits until all goroutines of the group have ended, those of stages included, and
