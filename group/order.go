@@ -107,7 +107,7 @@ func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a 
 		o.receiving = false
 	}
 	if !ok {
-		o.fl.ended() // it may have been closed for that
+		o.fl.ended() // that may be why in was closed
 		o.endLocked()
 		return 0, a, false
 	}
