@@ -61,6 +61,18 @@
 // a stage of somebody else's that closes its output when a context ends should be given the
 // group's context, or what it cut short looks complete.
 //
+// # Stages with gates
+//
+// Any number of stages, of any number of pipelines, can share a gate. That never deadlocks,
+// by one rule: inside the gate nothing of the library waits for another stage. A worker takes
+// its item first, then enters, calls the function, and leaves before its result waits for
+// room or for its turn. So whatever the gate has admitted comes out of it again, and lets in
+// the next. The send of a [FlatMap] keeps to that, too, see there.
+//
+// The rule ends where a function of yours begins: one that enters a gate by itself should not
+// call send before it has left it. Nor should a job that reads a pipeline be behind the gate
+// of one of its stages.
+//
 // Limit and gate of the group are for jobs alone: stages have workers and a gate of their
 // own. A job may read a pipeline of its own group, but a function of a stage must not: if
 // the group fails, it would wait for itself.

@@ -95,6 +95,12 @@ func checkInput[T any](name string, in <-chan T) {
 	}
 }
 
+func checkGroup(name string, g *Group) {
+	if g == nil {
+		panic(fmt.Sprintf("group: %s: g must not be nil", name))
+	}
+}
+
 func checkFunc(name string, isNil bool) {
 	if isNil {
 		panic(fmt.Sprintf("group: %s: f must not be nil", name))
@@ -197,22 +203,24 @@ func receive[T any](fl *flow, in <-chan T) (v T, ok bool) {
 
 // send waits until v is sent. It returns false if the group has ended.
 func send[T any](fl *flow, c *cell, out chan<- T, v T) bool {
+	return trySend(c, out, v) || sendSlowly(fl, c, out, v)
+}
+
+// trySend sends v if there is room for it at this instant.
+func trySend[T any](c *cell, out chan<- T, v T) bool {
 	select {
 	case out <- v:
 		c.sent()
 		return true
 	default:
+		return false
 	}
-	return sendSlowly(fl, c, out, v)
 }
 
 func sendSlowly[T any](fl *flow, c *cell, out chan<- T, v T) bool {
 	runtime.Gosched()
-	select {
-	case out <- v:
-		c.sent()
+	if trySend(c, out, v) {
 		return true
-	default:
 	}
 	c.set(blocked)
 	select {
