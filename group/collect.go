@@ -51,8 +51,9 @@ func next[T any](s *sink, in <-chan T) (v T, ok bool) {
 // stages have ended.
 //
 // Whoever leaves the loop early wants no more: that fails the group with [ErrStopped], and
-// all its stages have ended before control is back. It panics if in is nil.
+// all its stages have ended before control is back. It panics if g or in is nil.
 func All[T any](g *Group, in <-chan T) iter.Seq2[T, error] {
+	checkGroup("All", g)
 	checkInput("All", in)
 	return func(yield func(T, error) bool) {
 		var s sink
@@ -84,8 +85,9 @@ func All[T any](g *Group, in <-chan T) iter.Seq2[T, error] {
 // with [ErrStopped], and all its stages have ended when First returns. If there is no value
 // it returns false, and the group's error if that is why.
 //
-// It panics if in is nil.
+// It panics if g or in is nil.
 func First[T any](g *Group, in <-chan T) (v T, ok bool, err error) {
+	checkGroup("First", g)
 	checkInput("First", in)
 	var s sink
 	s.begin(g)
@@ -98,8 +100,9 @@ func First[T any](g *Group, in <-chan T) (v T, ok bool, err error) {
 
 // Collect returns the values of in. With an error they are those that came before.
 //
-// It panics if in is nil.
+// It panics if g or in is nil.
 func Collect[T any](g *Group, in <-chan T) ([]T, error) {
+	checkGroup("Collect", g)
 	checkInput("Collect", in)
 	var s sink
 	s.begin(g)
@@ -117,10 +120,9 @@ func Collect[T any](g *Group, in <-chan T) ([]T, error) {
 // first, and the next value. f is called by the caller's goroutine. Its first error fails
 // the group. With an error the result is what it was before.
 //
-// It panics if in or f is nil.
+// It panics if g, in or f is nil.
 func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Context, sofar R, v T) (R, error)) (R, error) {
-	checkInput("Reduce", in)
-	checkFunc("Reduce", f == nil)
+	checkArguments("Reduce", g, in, f == nil)
 	if g.recovers {
 		inner := f
 		f = func(ctx context.Context, sofar R, v T) (r R, err error) {
@@ -159,10 +161,9 @@ func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Conte
 // error of f, or of entering the gate, fails the group. Nothing comes out, so Ordered and
 // Buffer have no meaning here; one worker works in order.
 //
-// It panics if in or f is nil, and where s breaks a rule.
+// It panics if g, in or f is nil, and where s breaks a rule.
 func ForEach[A any](g *Group, in <-chan A, f func(context.Context, A) error, s *Stage) error {
-	checkInput("ForEach", in)
-	checkFunc("ForEach", f == nil)
+	checkArguments("ForEach", g, in, f == nil)
 	d := s.withDefaults("ForEach")
 	m := &caller[A, struct{}]{f: func(ctx context.Context, a A) (struct{}, bool, error) {
 		return struct{}{}, false, f(ctx, a)

@@ -30,9 +30,7 @@ import "context"
 // and enter the gate inside f, with [gate.Do], around each call that makes some of them. Call
 // send outside of it.
 func FlatMap[A, B any](g *Group, in <-chan A, f func(ctx context.Context, a A, send func(B) bool) error, s *Stage) <-chan B {
-	checkGroup("FlatMap", g)
-	checkInput("FlatMap", in)
-	checkFunc("FlatMap", f == nil)
+	checkArguments("FlatMap", g, in, f == nil)
 	d := s.withDefaults("FlatMap")
 	m := &flatMapper[A, B]{in: in, out: make(chan B, d.Buffer)}
 	m.f = func(ctx context.Context, a flight[A, B]) (struct{}, bool, error) {

@@ -69,6 +69,7 @@ type Group struct {
 // after a first round without an error. A group without a gate does run it, as
 // errgroup's does.
 func WithContext(ctx context.Context) (*Group, context.Context) {
+	check("WithContext", "ctx", ctx == nil)
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Group{ctx: ctx, cancel: cancel, bound: true}, ctx
 }
@@ -89,8 +90,9 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 //
 // If f panics, the program crashes, and Wait does not return before that, unless
 // [Group.SetRecover] says otherwise. If f calls [runtime.Goexit], that counts as a return
-// without an error.
+// without an error. A nil f panics here and not in the goroutine.
 func (g *Group) Go(f func() error) {
+	checkFunc("Group.Go", f == nil)
 	if g.gate != nil {
 		g.pass(1, f)
 		return
@@ -109,6 +111,7 @@ func (g *Group) GoCost(cost int, f func() error) {
 	if cost < 1 {
 		panic(fmt.Sprintf("group: Group.GoCost: cost must be at least 1, got %d", cost))
 	}
+	checkFunc("Group.GoCost", f == nil)
 	if g.gate != nil {
 		g.pass(cost, f)
 		return
@@ -126,6 +129,7 @@ func (g *Group) GoCost(cost int, f func() error) {
 // context end between the start and the first instruction of f, f does not run; Wait
 // returns an error then, as it does whenever a job was not run.
 func (g *Group) TryGo(f func() error) bool {
+	checkFunc("Group.TryGo", f == nil)
 	if g.gate != nil && g.ended() {
 		return false
 	}
@@ -200,8 +204,9 @@ func (g *Group) SetLimit(n int) {
 // A zero Group gets a context of its own with its first gate, so that a failure reaches
 // those who wait there.
 //
-// SetGate panics if goroutines of the group are active.
+// SetGate panics if goroutines of the group are active, and on a nil pointer of a gate's type.
 func (g *Group) SetGate(gt gate.Gate) {
+	checkGate("Group.SetGate: gate", gt)
 	g.checkIdle("SetGate")
 	g.gate = gt
 	if gt != nil {

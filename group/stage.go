@@ -62,6 +62,7 @@ func (s *Stage) withDefaults(name string) Stage {
 	if s.Workers < 0 {
 		panic(fmt.Sprintf("group: %s: Stage.Workers must not be negative, got %d", name, s.Workers))
 	}
+	checkGate(name+": Stage.Gate", s.Gate)
 	if s.Cost != nil && s.Gate == nil {
 		panic(fmt.Sprintf("group: %s: Stage.Cost must come with a Gate, got none", name))
 	}
@@ -86,25 +87,6 @@ func costOf[A any](name string, s *Stage) func(A) int {
 		panic(fmt.Sprintf("group: %s: Stage.Cost must be a %T, got a %T", name, cost, s.Cost))
 	}
 	return cost
-}
-
-// checkInput panics on a channel that nobody can ever send to.
-func checkInput[T any](name string, in <-chan T) {
-	if in == nil {
-		panic(fmt.Sprintf("group: %s: in must not be nil", name))
-	}
-}
-
-func checkGroup(name string, g *Group) {
-	if g == nil {
-		panic(fmt.Sprintf("group: %s: g must not be nil", name))
-	}
-}
-
-func checkFunc(name string, isNil bool) {
-	if isNil {
-		panic(fmt.Sprintf("group: %s: f must not be nil", name))
-	}
 }
 
 // flow is what the goroutines of one stage have in common. They wait for nothing without
