@@ -117,8 +117,14 @@ func Collect[T any](g *Group, in <-chan T) ([]T, error) {
 }
 
 // Reduce makes one result of all values of in: f gets the result so far, which is initial at
-// first, and the next value. f is called by the caller's goroutine. Its first error fails
-// the group. With an error the result is what it was before.
+// first, and the next value. Its first error fails the group. With an error the result is
+// what it was before.
+//
+// f is called by one goroutine, the caller's, in the order of the values: each call needs the
+// result of the one before, so f need neither lock nor be associative. Where f is slow, do
+// its work before: [Batch] the values, let a [Map] with many workers make a partial result of
+// each batch, and Reduce those. With an Ordered Map f must be associative for that, and with
+// one that is not Ordered commutative, too.
 //
 // It panics if g, in or f is nil.
 func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Context, sofar R, v T) (R, error)) (R, error) {

@@ -246,6 +246,21 @@ func ExampleReduce() {
 	// <nil>
 }
 
+// Many workers sum up batches, and one goroutine their sums.
+func ExampleReduce_partial() {
+	g, _ := group.WithContext(context.Background())
+	batches := group.Batch(g, group.From(g, upTo(10_000)), 100, nil)
+	sums := group.Map(g, batches, func(_ context.Context, all []int) (int, error) {
+		sum := 0
+		for _, n := range all {
+			sum += n
+		}
+		return sum, nil
+	}, &group.Stage{Workers: 8})
+	fmt.Println(group.Reduce(g, sums, 0, func(_ context.Context, sum, n int) (int, error) { return sum + n, nil }))
+	// Output: 49995000 <nil>
+}
+
 func ExampleCollect() {
 	var g group.Group
 	fmt.Println(group.Collect(&g, group.Map(&g, group.From(&g, slices.Values([]int{1, 2, 3})), square, nil)))
