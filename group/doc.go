@@ -47,7 +47,8 @@
 //
 // The first error of any of them ends the group's context, with itself as the cause, and so
 // the whole pipeline. No function is called any more after that, however many items wait.
-// Leaving the loop over All early, and First, fail the group as well, with [ErrStopped].
+// Leaving the loop over All early, and First, end it as well, with [ErrStopped] as the cause;
+// that is a success.
 //
 // A sink returns when its input has ended, or with the error of the group, when all stages
 // of the group have ended. So nobody goes on in the background, and unless the group has jobs
@@ -56,8 +57,9 @@
 // iterator.
 //
 // A stage's output is always closed in the end. If that is early, the group has failed
-// before. So a plain range over an output ends in any case, and whether that was the end of
-// the items is what [Group.Wait] says; sinks ask for you. Input can come from anywhere, but
+// before, or a reader has left. So a plain range over an output ends in any case, and whether
+// that was the end of the items is what [Group.Wait] says, where no other reader may leave;
+// sinks ask for you. Input can come from anywhere, but
 // a stage of somebody else's that closes its output when a context ends should be given the
 // group's context, or what it cut short looks complete.
 //

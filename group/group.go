@@ -51,6 +51,8 @@ type Group struct {
 	// runs under it, and nobody waits.
 	mu     sync.Mutex
 	err    error         // the first
+	left   bool          // a reader has ended the context, and Wait has not returned since
+	loops  []*loop       // over All that go on
 	stages int           // goroutines of stages that have not ended
 	idle   chan struct{} // closed when stages is 0; nil: nobody waits for that
 
@@ -125,9 +127,9 @@ func (g *Group) GoCost(cost int, f func() error) {
 // from either.
 //
 // With a gate, TryGo starts nothing after the group's context has ended. That is not the
-// refusal of a busy group, which can be asked again: the group has failed. Should the
-// context end between the start and the first instruction of f, f does not run; Wait
-// returns an error then, as it does whenever a job was not run.
+// refusal of a busy group, which can be asked again: the group has failed, or a reader has
+// left. Should the context end between the start and the first instruction of f, f does not
+// run; Wait returns an error then, as it does whenever a failure keeps a job from running.
 func (g *Group) TryGo(f func() error) bool {
 	checkFunc("Group.TryGo", f == nil)
 	if g.gate != nil && g.ended() {
@@ -169,11 +171,17 @@ func (g *Group) tryEnter(sem <-chan struct{}) (p gate.Pass, ok bool) {
 // Wait waits until all goroutines of the group have ended, those of stages included, and
 // with a gate also until no call of Go waits for the limit. It returns the first error, or
 // nil if there was none; with a gate, nil means that every job has run, and in any case
-// that no stage was cut short. The context of [WithContext] has ended when it returns.
+// that no stage was cut short, unless a reader wanted no more, see [ErrStopped]. The context
+// of [WithContext] has ended when it returns.
+//
+// In the body of a loop over [All] of the same group it leaves the loop first. Otherwise it waits
+// for the readers of the group's pipelines, too.
 func (g *Group) Wait() error {
+	g.leaveOwnLoops()
 	g.tally.wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.left = false
 	if g.bound {
 		g.cancel(g.err)
 	}
@@ -324,8 +332,8 @@ func (g *Group) context() context.Context {
 	return g.ctx
 }
 
-// ended reports whether the group's context has ended. It is asked where a job would not
-// run for that, so the group has failed then.
+// ended reports whether the group's context has ended. It is asked where a job would not run for
+// that, or a stage would be cut short. So the group has failed then, unless a reader has left.
 //
 // Err of a context of package context is one atomic load, less than half the price of a
 // look at the channel.
@@ -333,14 +341,30 @@ func (g *Group) ended() bool {
 	if g.ctx.Err() == nil {
 		return false
 	}
-	g.fail(context.Cause(g.ctx))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.left {
+		g.failLocked(context.Cause(g.ctx))
+	}
 	return true
 }
 
-// fail makes err the group's error, if it is the first, and ends the context.
+// fail makes err the group's error, if it is the first, and ends the context. After a reader
+// has left, an error that only says so is none.
 func (g *Group) fail(err error) {
 	g.mu.Lock()
+	left := g.left
+	g.mu.Unlock()
+	// Not under the lock: errors.Is calls methods of err.
+	if left && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(g.ctx))) {
+		return
+	}
+	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.failLocked(err)
+}
+
+func (g *Group) failLocked(err error) {
 	if g.err != nil {
 		return
 	}
@@ -348,6 +372,30 @@ func (g *Group) fail(err error) {
 	if g.cancel != nil {
 		g.cancel(err)
 	}
+}
+
+// stop ends the context for a reader that wants no more. A group whose context had ended
+// before has failed.
+func (g *Group) stop() {
+	if g.ended() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		g.left = true
+		g.cancel(ErrStopped)
+	}
+}
+
+// whyCutShort returns the error of a reader who did not get everything.
+func (g *Group) whyCutShort() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		return ErrStopped
+	}
+	return g.err
 }
 
 // done ends a goroutine that holds a place in sem, if that is not nil. It must be

@@ -106,8 +106,7 @@ func (fl *flow) init(g *Group) {
 	fl.done = fl.ctx.Done()
 }
 
-// ended reports whether the context has ended, and makes that the group's failure if
-// nothing else was.
+// ended reports whether the group's context has ended, see [Group.ended].
 func (fl *flow) ended() bool {
 	select {
 	case <-fl.done:
@@ -235,9 +234,8 @@ func (g *Group) doneStage() {
 	g.tally.endRetired()
 }
 
-// awaitStages waits until all goroutines of all stages have ended, and returns the error
-// of the group.
-func (g *Group) awaitStages() error {
+// awaitStages waits until all goroutines of all stages have ended.
+func (g *Group) awaitStages() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for g.stages > 0 {
@@ -249,5 +247,4 @@ func (g *Group) awaitStages() error {
 		<-idle
 		g.mu.Lock()
 	}
-	return g.err
 }
