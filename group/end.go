@@ -63,7 +63,7 @@ func (g *Group) stop() {
 	}
 }
 
-// whyCutShort returns the error of a reader who did not get everything.
+// whyCutShort returns the error of a reader that did not get everything.
 func (g *Group) whyCutShort() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

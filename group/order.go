@@ -226,7 +226,7 @@ func (o *order[B]) put(c *cell, seq uint64, b B, keep bool) bool {
 
 // flushLocked sends what can be sent, unless another worker does. If it may wait for room it
 // unlocks the lock meanwhile, and returns false if the group has ended. If not it stops where
-// there is none; who calls it goes on later.
+// there is none, and the caller goes on later.
 func (o *order[B]) flushLocked(c *cell, mayWait bool) bool {
 	if o.sending {
 		return true
