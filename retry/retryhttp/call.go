@@ -33,7 +33,7 @@ type call struct {
 	policy retry.Policy  // the user's, with what is done here taken out
 	limits               // of the user's policy
 
-	replayable bool
+	replayable bool // never, where repeating is the client's above
 	idempotent bool
 
 	gate    gate.Gate // nil: none
@@ -66,7 +66,7 @@ func newCall(t *Transport, req *http.Request) *call {
 		req:        req,
 		policy:     *p,
 		limits:     limits{p.AttemptTimeout, p.LongestHint(), p.OnRetry, p.Classify},
-		replayable: replayable(req),
+		replayable: !t.NoRetry && replayable(req),
 		idempotent: idempotent(req),
 		gate:       t.gate(req, p),
 	}
@@ -269,8 +269,7 @@ func (c *call) explain(err error) error {
 	case c.again:
 		e.Last = errResend // without the mark of a throttle
 	}
-	switch {
-	case c.tries <= 1 && (e.Reason == retry.ErrStopped || errors.Is(e.Last, e.Reason)):
+	if (c.tries <= 1 || c.t.NoRetry) && (e.Reason == retry.ErrStopped || errors.Is(e.Last, e.Reason)) {
 		return e.Last
 	}
 	return callError{e}

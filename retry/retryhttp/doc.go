@@ -27,6 +27,9 @@
 // which has been told. Without one they are attempts like others, since nothing else
 // would end them.
 //
+// With [Transport.NoRetry] nothing is made again: that is for clients which repeat by
+// themselves, and would otherwise do so with each of the Transport's attempts.
+//
 // A response that was handed out is final: a body that breaks off while the caller reads
 // it is the caller's affair.
 //
