@@ -345,7 +345,7 @@ func setBody(r *http.Request, text string) {
 // HTTP/2 notices a body that is too long by itself, and leaves one that is too short to the
 // server.
 func TestUnsendableHTTP2(t *testing.T) {
-	srv, base := newRefuser(t, func(int64) (bool, bool) { return false, false })
+	srv, base := newRefuser(t, false, func(int64) (bool, bool) { return false, false })
 	p := atOnce()
 	p.OnRetry = func(e retry.Event) { t.Errorf("goes again after %v", e.Err) }
 	req := request(t, "PUT", "", true)
