@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -60,6 +61,10 @@ type AdaptiveOptions struct {
 // cost as many calls, so the gate takes what it has seen so far for the limit, and then
 // tries a little more only after 16 times as long.
 //
+// What it has learned fades: one hour, or 60 times Slowest if that is longer, after the last entry and
+// the last throttle, and after the end of a hold, the gate is as after [Adaptive.Reset]. As long as
+// callers wait, nothing fades.
+//
 // Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make an
 // Adaptive with [NewAdaptive]; the zero value does not work.
 type Adaptive struct {
@@ -71,7 +76,15 @@ type Adaptive struct {
 	state schedule.Schedule
 	step  adapt.State
 	last  int64 // instant of the last grant
+	heard int64 // instant of the last grant or throttle; 0: none since all was forgotten
+	fades int64 // how long after that all is forgotten
 }
+
+// What an Adaptive has learned fades after an hour, or after so many times its longest interval.
+const (
+	fadeTime      = time.Hour
+	fadeIntervals = 60
+)
 
 // NewAdaptive returns a gate that starts at the rate given, which it never exceeds. It
 // panics on the zero Rate, on one that is unlimited or above one a nanosecond, on a Backoff
@@ -118,6 +131,12 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		asked: r,
 		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, 0),
 		step:  adapt.New(c),
+		fades: int64(fadeTime),
+	}
+	if most := math.MaxInt64 / int64(fadeIntervals); c.Slowest > most {
+		g.fades = never
+	} else {
+		g.fades = max(g.fades, fadeIntervals*c.Slowest)
 	}
 	g.n.init(g.member(), g.clk)
 	g.n.absent.state = &g.state
@@ -155,6 +174,7 @@ func (g *Adaptive) TryEnter(cost int) (Pass, bool) {
 func (g *Adaptive) Interval() time.Duration {
 	d := g.n.lock()
 	defer d.unlock()
+	g.fade(g.n.lane.read(d))
 	return time.Duration(g.step.Interval())
 }
 
@@ -172,6 +192,7 @@ func (g *Adaptive) Hold(d time.Duration) {
 // it had given up. A hold stays.
 func (g *Adaptive) Reset() {
 	g.n.change(func(now int64) {
+		g.heard = 0
 		g.step.Reset()
 		g.repace(now)
 	})
@@ -183,8 +204,39 @@ func (g *Adaptive) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	now := g.n.lane.read(d)
+	g.fade(now)
 	idle := g.state.Full(now) && g.step.Fresh()
 	return g.n.stats(now, 0, g.state.Held(), idle)
+}
+
+// fade forgets what has been learned, if it is time for that. It is called before anything is asked of the
+// gate, so there is nothing to be done at that instant itself.
+func (g *Adaptive) fade(now int64) {
+	if g.heard != 0 && len(g.n.lanes) == 0 && now >= g.faded() {
+		g.heard = 0
+		g.step.Reset()
+		g.repace(now)
+	}
+}
+
+// faded returns the instant from which all is forgotten, if it is not by then.
+func (g *Adaptive) faded() int64 {
+	return timing.Later(max(g.heard, g.state.Held()), time.Duration(g.fades))
+}
+
+// freshAt returns the instant from which a new gate would do just the same, if nothing happens to this
+// one meanwhile.
+func (g *Adaptive) freshAt(now int64) int64 {
+	if g.step.Fresh() {
+		return g.state.Due(now, 0, g.state.Burst())
+	}
+	at := g.faded()
+	if at == never {
+		return never
+	}
+	later := g.state
+	later.Repace(at, g.last, int64(g.asked.Count()), int64(g.asked.Span()))
+	return later.Due(at, 0, later.Burst())
 }
 
 // repace brings the schedule in line with the interval.
@@ -206,6 +258,7 @@ func (m *adaptiveMember) node() *node { return &m.n }
 func (m *adaptiveMember) sync()       {}
 func (m *adaptiveMember) open(int64)  {}
 func (m *adaptiveMember) broken() error {
+	(*Adaptive)(m).fade(m.n.now) // whatever is asked of a member, this is asked first
 	if m.step.GaveUp() {
 		return ErrGaveUp
 	}
@@ -221,7 +274,7 @@ func (m *adaptiveMember) plan(_, since int64, ahead uint64, cost int) int64 {
 }
 func (m *adaptiveMember) take(now, since int64, cost int) uint64 {
 	m.state.Take(now, since, cost)
-	m.last = now
+	m.last, m.heard = now, now
 	return m.step.Grant(now)
 }
 func (m *adaptiveMember) woke(now, granted int64) { m.state.Woke(now, granted) }
@@ -249,6 +302,8 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 		return
 	}
 	m.n.change(func(now int64) {
+		g.fade(now)
+		m.heard = now
 		if m.step.Throttle(mark, int64(t.After)) {
 			g.repace(now)
 			m.state.Spend(now, timing.Later(m.last, time.Duration(m.step.Interval())))
@@ -260,11 +315,17 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 }
 
 func (m *adaptiveMember) undo(_ uint64, cost int, granted int64) {
-	m.n.change(func(now int64) { m.state.Undo(now, granted, cost) })
+	m.n.change(func(now int64) {
+		(*Adaptive)(m).fade(now)
+		m.state.Undo(now, granted, cost)
+	})
 }
 
 func (m *adaptiveMember) settle(_ uint64, cost, actual int) {
-	m.n.change(func(now int64) { m.state.Settle(now, actual-cost) })
+	m.n.change(func(now int64) {
+		(*Adaptive)(m).fade(now)
+		m.state.Settle(now, actual-cost)
+	})
 }
 
 // adaptiveKeeper is the Adaptive that a pass goes back to.
