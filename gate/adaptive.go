@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -80,12 +79,6 @@ type Adaptive struct {
 	fades int64 // how long after that all is forgotten
 }
 
-// What an Adaptive has learned fades after an hour, or after so many times its longest interval.
-const (
-	fadeTime      = time.Hour
-	fadeIntervals = 60
-)
-
 // NewAdaptive returns a gate that starts at the rate given, which it never exceeds. It
 // panics on the zero Rate, on one that is unlimited or above one a nanosecond, on a Backoff
 // that is not above 1 or is above 1e9, a Recover that is not between 0 and 1, a Slowest
@@ -131,12 +124,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		asked: r,
 		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, 0),
 		step:  adapt.New(c),
-		fades: int64(fadeTime),
-	}
-	if most := math.MaxInt64 / int64(fadeIntervals); c.Slowest > most {
-		g.fades = never
-	} else {
-		g.fades = max(g.fades, fadeIntervals*c.Slowest)
+		fades: fadesAfter(c.Slowest),
 	}
 	g.n.init(g.member(), g.clk)
 	g.n.absent.state = &g.state
@@ -207,36 +195,6 @@ func (g *Adaptive) Stats() Stats {
 	g.fade(now)
 	idle := g.state.Full(now) && g.step.Fresh()
 	return g.n.stats(now, 0, g.state.Held(), idle)
-}
-
-// fade forgets what has been learned, if it is time for that. It is called before anything is asked of the
-// gate, so there is nothing to be done at that instant itself.
-func (g *Adaptive) fade(now int64) {
-	if g.heard != 0 && len(g.n.lanes) == 0 && now >= g.faded() {
-		g.heard = 0
-		g.step.Reset()
-		g.repace(now)
-	}
-}
-
-// faded returns the instant from which all is forgotten, if it is not by then.
-func (g *Adaptive) faded() int64 {
-	return timing.Later(max(g.heard, g.state.Held()), time.Duration(g.fades))
-}
-
-// freshAt returns the instant from which a new gate would do just the same, if nothing happens to this
-// one meanwhile.
-func (g *Adaptive) freshAt(now int64) int64 {
-	if g.step.Fresh() {
-		return g.state.Due(now, 0, g.state.Burst())
-	}
-	at := g.faded()
-	if at == never {
-		return never
-	}
-	later := g.state
-	later.Repace(at, g.last, int64(g.asked.Count()), int64(g.asked.Span()))
-	return later.Due(at, 0, later.Burst())
 }
 
 // repace brings the schedule in line with the interval.

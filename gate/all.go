@@ -40,7 +40,7 @@ import (
 // next come at its pace, also where others have left its bucket full, so that nobody bursts;
 // a Window and a Concurrency admit as many as they have room for. Who waits for a gate
 // outside when a hold begins, goes to the end of the queue when that lets it in; a hold has
-// no say in how many it lets in afterwards. A hold is never shortened, and a d that is not
+// no say in how many it lets in afterwards, nor in how many the gate of a key does. A hold is never shortened, and a d that is not
 // positive does nothing. [Stats] tells for how long the composite or one of its members is
 // held.
 //

@@ -220,3 +220,24 @@ func TestKeysAreLeft(t *testing.T) {
 		q.Leave(nil)
 	})
 }
+
+// A key on another clock than the rest is entered after it.
+func TestKeysOnAnotherClock(t *testing.T) {
+	bubble.Mock(t, func(b *bubble.B) {
+		k := gate.NewKeyed(func(string) gate.Gate {
+			return gate.NewRate(pace.PerHour(1), &gate.RateOptions{Clock: b.Clock()})
+		}, &gate.KeyedOptions{Clock: b.Clock()})
+		real := gate.NewRate(pace.PerHour(1), &gate.RateOptions{Burst: 2})
+		g := gate.All(k.For("a"), real)
+		for i, want := range []bool{true, false} {
+			if p, ok := g.TryEnter(1); ok != want {
+				b.Errorf("entry %d: %v, want %v", i, ok, want)
+			} else {
+				p.Leave(nil)
+			}
+		}
+		if !real.Allow() || real.Allow() {
+			b.Error("want one token of two left: the entry that was refused has given its back")
+		}
+	})
+}

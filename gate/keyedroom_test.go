@@ -3,6 +3,8 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -178,6 +180,52 @@ func TestNoGateWithoutRoom(t *testing.T) {
 		t.Errorf("%d gates made, want 1", made)
 	}
 	p.Leave(nil)
+}
+
+// What makes keys idle while others look for room is never missed: when all have left, there is room.
+func TestKeyedMissesNoEnd(t *testing.T) {
+	const keys, rounds = 8, 30
+	for name, make := range map[string]func(int) gate.Gate{
+		"slots": func(int) gate.Gate { return gate.NewConcurrency(1) },
+		"rates": func(int) gate.Gate { return gate.NewRate(pace.PerHour(1), nil) },
+		"windows": func(int) gate.Gate {
+			return gate.All(gate.NewWindow(1, time.Hour, nil), gate.NewRate(pace.PerHour(1), nil))
+		},
+	} {
+		k := gate.NewKeyed(make, &gate.KeyedOptions{MaxKeys: keys})
+		for round := range rounds {
+			var ends, looks sync.WaitGroup
+			var done atomic.Bool
+			for range 2 {
+				looks.Go(func() {
+					for key := -1; !done.Load(); key-- {
+						if p, ok := k.TryEnter(key, 1); ok {
+							p.Settle(0)
+							p.Leave(nil)
+						}
+						runtime.Gosched()
+					}
+				})
+			}
+			for key := range keys {
+				ends.Go(func() {
+					if p, ok := k.TryEnter(round*keys+key, 1); ok {
+						p.Settle(0)
+						p.Leave(nil)
+					}
+				})
+			}
+			ends.Wait()
+			done.Store(true)
+			looks.Wait()
+			p, err := k.Enter(context.Background(), -1e9-round, 1)
+			if err != nil {
+				t.Fatalf("%s, round %d: %v", name, round, err)
+			}
+			p.Settle(0)
+			p.Leave(nil)
+		}
+	}
 }
 
 // A key that was found in use, or busy until some instant, is found to be idle as soon as it is.
