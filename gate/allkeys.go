@@ -20,10 +20,10 @@ type joined struct {
 }
 
 // pinKeys adds the keys of the composite to those that t pins, and the keys that their gates have in turn.
-func (a *all) pinKeys(ctx context.Context, t *keyPass) error {
+func (a *all) pinKeys(ctx context.Context, wait bool, t *keyPass) error {
 	for _, k := range a.keys {
 		for k != nil {
-			e, err := k.pinKey(ctx)
+			e, err := k.pinKey(ctx, wait)
 			if err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ func (a *all) pinKeys(ctx context.Context, t *keyPass) error {
 			k = nil
 			switch g := e.theGate().(type) {
 			case *all:
-				if err := g.pinKeys(ctx, t); err != nil {
+				if err := g.pinKeys(ctx, wait, t); err != nil {
 					return err
 				}
 			case keyMember:
@@ -115,7 +115,7 @@ func (a *all) enterKeys(ctx context.Context, cost int) (Pass, error) {
 			t.drop()
 		}
 	}()
-	err := a.pinKeys(ctx, t)
+	err := a.pinKeys(ctx, true, t)
 	var p Pass
 	if err == nil {
 		p, err = a.with(t.keys).Enter(ctx, cost)
@@ -142,7 +142,7 @@ func (a *all) tryKeys(cost int) (Pass, bool) {
 			t.drop()
 		}
 	}()
-	if a.pinKeys(nil, t) == nil {
+	if a.pinKeys(context.Background(), false, t) == nil {
 		if p, ok := a.with(t.keys).TryEnter(cost); ok {
 			entered = true
 			a.through.Add(1)

@@ -115,7 +115,7 @@ func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 			return Pass{}, err
 		}
 		var err error
-		if e, err = k.pin(ctx, key); err != nil {
+		if e, err = k.pin(ctx, true, key); err != nil {
 			return Pass{}, err
 		}
 	}
@@ -137,7 +137,7 @@ func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 // key, it refuses, and NoRoom of the [Stats] counts that. It panics as Enter does.
 func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 	checkCost("Keyed.TryEnter", cost)
-	e, err := k.pin(nil, key)
+	e, err := k.pin(context.Background(), false, key)
 	if err != nil {
 		return Pass{}, false
 	}
@@ -202,8 +202,8 @@ func (k *Keyed[K]) known(key K) *keyGate[K] {
 }
 
 // pin is known for a key whose gate is made if need be. If there is no room, it returns a
-// *KeysError. A nil ctx is that of a caller who must not wait.
-func (k *Keyed[K]) pin(ctx context.Context, key K) (*keyGate[K], error) {
+// *KeysError. A caller who must not wait, looks at no more than tries keys.
+func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], error) {
 	if e := k.known(key); e != nil {
 		return e, nil
 	}
@@ -211,7 +211,7 @@ func (k *Keyed[K]) pin(ctx context.Context, key K) (*keyGate[K], error) {
 		panic(fmt.Sprintf("gate: Keyed: a key must be equal to itself, got %v", key))
 	}
 	// Room comes first: a refused key costs no gate.
-	if err := k.vacate(ctx, nil); err != nil {
+	if err := k.vacate(ctx, wait, nil); err != nil {
 		return nil, err
 	}
 	fresh := &keyGate[K]{key: key, keyed: k, born: domains.Add(1)}
@@ -221,7 +221,7 @@ func (k *Keyed[K]) pin(ctx context.Context, key K) (*keyGate[K], error) {
 	fresh.classify()
 	fresh.pins.Store(1)
 	var found *keyGate[K]
-	err := k.vacate(ctx, func(now int64) {
+	err := k.vacate(ctx, wait, func(now int64) {
 		if found = k.known(key); found == nil {
 			found = fresh
 			k.add(fresh, now)
@@ -232,9 +232,9 @@ func (k *Keyed[K]) pin(ctx context.Context, key K) (*keyGate[K], error) {
 
 // vacate sees to it that there is room for another key, by forgetting one if need be, and then
 // calls f with mu held. A nil f only asks.
-func (k *Keyed[K]) vacate(ctx context.Context, f func(now int64)) error {
+func (k *Keyed[K]) vacate(ctx context.Context, wait bool, f func(now int64)) error {
 	limit := tries
-	if ctx != nil {
+	if wait {
 		limit = max(2*k.max, tries)
 	}
 	k.mu.Lock()
@@ -265,9 +265,6 @@ func (k *Keyed[K]) pause(ctx context.Context) error {
 	k.mu.Unlock()
 	defer k.mu.Lock()
 	runtime.Gosched()
-	if ctx == nil {
-		return nil
-	}
 	err := timing.Ended(ctx)
 	if err != nil {
 		k.abandoned.Add(1)

@@ -9,9 +9,8 @@ import (
 // keyMember is the gate of a key, as [Keyed.For] returns it.
 type keyMember interface {
 	Gate
-	// pinKey returns the gate of the key, made if need be. A nil ctx is that of a caller who must
-	// not wait.
-	pinKey(ctx context.Context) (pinnedKey, error)
+	// pinKey returns the gate of the key, made if need be, as Keyed.pin does.
+	pinKey(ctx context.Context, wait bool) (pinnedKey, error)
 }
 
 // pinnedKey is the gate of a key, of any Keyed, that is not forgotten before unpin.

@@ -22,7 +22,7 @@ func (v keyView[K]) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	if e, err := v.k.pin(nil, v.key); err == nil {
+	if e, err := v.k.pin(context.Background(), false, v.key); err == nil {
 		defer e.unpin()
 		if h, ok := e.gate.(interface{ Hold(time.Duration) }); ok {
 			h.Hold(d)
@@ -40,8 +40,8 @@ func (v keyView[K]) Stats() Stats {
 }
 
 // pinKey is described at keyMember.
-func (v keyView[K]) pinKey(ctx context.Context) (pinnedKey, error) {
-	e, err := v.k.pin(ctx, v.key)
+func (v keyView[K]) pinKey(ctx context.Context, wait bool) (pinnedKey, error) {
+	e, err := v.k.pin(ctx, wait, v.key)
 	if err != nil {
 		return nil, err
 	}
