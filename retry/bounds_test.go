@@ -83,11 +83,12 @@ func TestGateRefuses(t *testing.T) {
 	}
 }
 
-// Three generations throttled in a row: the gate gives up, and so does the call.
+// Three generations throttled in a row: the gate gives up, and so does the call. With a Slowest of a
+// day that has not faded by the second call, a month later.
 func TestGaveUp(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		th := retry.Throttled(0, errA)
-		p := retry.Policy{Backoff: retry.Constant(0), Gate: gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{GiveUp: 3, Clock: b.Clock()})}
+		p := retry.Policy{Backoff: retry.Constant(0), Gate: gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{GiveUp: 3, Slowest: 24 * time.Hour, Clock: b.Clock()})}
 		r := play(b, background, p, fails(th, th, th, th)...)
 		r.want(b, 3*time.Second, is(gate.ErrGaveUp, errA), 0, time.Second, 3*time.Second)
 		r = play(b, background, p)
