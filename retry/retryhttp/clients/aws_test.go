@@ -64,8 +64,7 @@ func awsClient(name string, use func(*s3.Client) call) client {
 		snippet: func(base http.RoundTripper, g gate.Gate) (call, error) {
 			return use(newS3(awsConfig(nil), base, g)), nil
 		},
-		noRetry: true,
-		fields:  map[string]string{"Content-Type": "application/xml"},
+		fields: map[string]string{"Content-Type": "application/xml"},
 		body: map[int]string{
 			429: `<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>`,
 			503: `<Error><Code>ServiceUnavailable</Code><Message>Come back.</Message></Error>`,

@@ -44,7 +44,6 @@ type client struct {
 	own     func(http.RoundTripper) (call, error)            // as it comes, with the retries that it has
 	off     func(http.RoundTripper) (call, error)            // without them; nil: it has none
 	snippet func(http.RoundTripper, gate.Gate) (call, error) // as the README has it; nil: it is in there already
-	noRetry bool                                             // the snippet's Transport repeats nothing
 	good    string                                           // what its API says with a 200
 	body    map[int]string                                   // and with the other statuses
 	fields  map[string]string                                // and always
@@ -85,12 +84,6 @@ var (
 
 // gated reports whether the requests enter the gate.
 func (s setup) gated() bool { return s.name != alone.name && s.name != byDefault.name }
-
-// endless reports whether it is the Transport that repeats, at the gate: throttles are not
-// counted there.
-func (s setup) endless(c client) bool {
-	return s.name == ownOff.name || s.name == asBelow.name && !c.noRetry
-}
 
 // statuses are those that the far side answers with, for ever. 0 is a reset of the connection.
 var statuses = []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, 0}
@@ -139,11 +132,7 @@ func permanent(t *testing.T, c client, s setup, status int) (count, bool) {
 	if call == nil {
 		return count{}, false
 	}
-	limit := time.Hour // far beyond what any client needs
-	if s.endless(c) {
-		limit = 9 * hint / 2
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // far beyond what any client needs
 	defer cancel()
 	err = call(ctx)
 	n := f.requests()

@@ -40,9 +40,8 @@ var elastic = client{
 		c, err := newElasticsearch(base, g)
 		return callElasticsearch(c), err
 	},
-	noRetry: true,
-	fields:  map[string]string{"X-Elastic-Product": "Elasticsearch"},
-	good:    `{"hits": {"hits": []}}`,
+	fields: map[string]string{"X-Elastic-Product": "Elasticsearch"},
+	good:   `{"hits": {"hits": []}}`,
 	body: map[int]string{
 		429: `{"error": {"type": "es_rejected_execution_exception", "reason": "queue is full"}, "status": 429}`,
 		503: `{"error": {"type": "cluster_block_exception", "reason": "no master"}, "status": 503}`,

@@ -32,8 +32,7 @@ var openAI = client{
 	snippet: func(base http.RoundTripper, g gate.Gate) (call, error) {
 		return callOpenAI(newOpenAI("sk-0", base, g)), nil
 	},
-	noRetry: true,
-	good:    `{"choices": []}`,
+	good: `{"choices": []}`,
 	body: map[int]string{
 		429: `{"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded", "param": null}}`,
 		503: `{"error": {"message": "overloaded", "type": "server_error", "code": null, "param": null}}`,
@@ -47,7 +46,7 @@ var openAI = client{
 func callOpenAI(c openai.Client) call {
 	return func(ctx context.Context) error {
 		_, err := c.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
-			Model:    openai.ChatModelGPT4o,
+			Model:    "gpt-5",
 			Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("tick")},
 		})
 		return err
