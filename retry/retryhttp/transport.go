@@ -48,7 +48,7 @@ type Transport struct {
 
 	// NoRetry leaves repeating to the client above, such as an SDK with retries of its own.
 	// Each request enters the gate and is sent once. The gate is told of throttles, hints and
-	// limits as ever, and the response or error is handed out as Base gave it. Policy.Attempts,
+	// limits as ever, and the response or error is handed out as Base gave it. Policy.Attempts, Throttles,
 	// Backoff, Budget and OnRetry have no effect. A request that net/http by itself would send
 	// again, because its connection was lost, still is, once, after it has entered the gate again.
 	NoRetry bool
