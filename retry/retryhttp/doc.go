@@ -33,7 +33,11 @@
 // throttles are attempts like others, which Policy.Attempts bounds.
 //
 // With [Transport.NoRetry] nothing is made again: that is for clients which repeat by
-// themselves, and would otherwise do so with each of the Transport's attempts.
+// themselves, and would otherwise do so with each of the Transport's attempts. Use it where
+// the client knows more than a response tells: that its POST can be sent again, how to sign it
+// anew, another node to send it to. Leave it off where the client repeats nothing, or hands
+// out a 429; then switch off the rest of its retries. What to set for seven clients in wide
+// use, from runs with them, is in the README of the module retry/retryhttp/clients.
 //
 // A response that was handed out is final: a body that breaks off while the caller reads
 // it is the caller's affair.
