@@ -224,6 +224,7 @@ func (m *adaptiveMember) broken() error {
 	return nil
 }
 func (m *adaptiveMember) limit() int             { return m.state.Limit() }
+func (m *adaptiveMember) limitName() string      { return "burst" }
 func (m *adaptiveMember) arrive(now int64) int64 { return m.state.Arrive(now) }
 func (m *adaptiveMember) due(_, since int64, cost int) int64 {
 	return m.state.Due(since, 0, cost)

@@ -51,8 +51,8 @@ import (
 func All(gates ...Gate) Gate {
 	a := &all{}
 	for i, g := range gates {
-		if g == nil {
-			panic(fmt.Sprintf("gate: All: a gate must not be nil, got nil for gate %d of %d", i+1, len(gates)))
+		if isNil(g) {
+			panic(fmt.Sprintf("gate: All: a gate must not be nil, got %s for gate %d of %d", typedNil(g), i+1, len(gates)))
 		}
 		switch g := g.(type) {
 		case *all:
@@ -63,7 +63,9 @@ func All(gates ...Gate) Gate {
 		case keyMember:
 			a.keys = unionOutside(a.keys, []keyMember{g})
 		case interface{ member() member }:
-			a.inside = union(a.inside, []member{g.member()})
+			m := g.member()
+			m.node().lock().mu.Unlock() // a zero gate is found out here
+			a.inside = union(a.inside, []member{m})
 		default:
 			a.outside = unionOutside(a.outside, []Gate{g})
 		}

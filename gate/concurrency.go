@@ -120,6 +120,9 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 		t := &g.desks[near]
 		return Pass{t, t.turn.Load(), cost}, true
 	}
+	if len(g.desks) == 0 {
+		panicOnZero()
+	}
 	found, desk := g.contend(found, cost)
 	ok := found == picked
 	if found == busy {
@@ -324,6 +327,7 @@ func (m *slotMember) open(int64) {
 }
 func (m *slotMember) broken() error          { return nil }
 func (m *slotMember) limit() int             { return int(m.size.Load()) }
+func (m *slotMember) limitName() string      { return "" }
 func (m *slotMember) arrive(now int64) int64 { return now }
 func (m *slotMember) due(now, _ int64, cost int) int64 {
 	if m.word.Load()>>freeBits < int64(cost) {

@@ -45,6 +45,8 @@ type member interface {
 	broken() error
 	// limit returns the highest cost that can ever be admitted.
 	limit() int
+	// limitName returns what that is, if it is more than a capacity.
+	limitName() string
 	// arrive returns the instant from which an entry counts that comes at now.
 	arrive(now int64) int64
 	// due returns the first instant at which an entry may go that counts from since on,
@@ -108,6 +110,9 @@ func (n *node) init(self member, clk *timing.Clock) {
 // lock locks the domain that the node belongs to, and returns it.
 func (n *node) lock() *domain {
 	d := n.dom.Load()
+	if d == nil {
+		panicOnZero()
+	}
 	for {
 		d.mu.Lock()
 		if d.parent == nil {
@@ -118,6 +123,10 @@ func (n *node) lock() *domain {
 		n.dom.Store(next)
 		d = next
 	}
+}
+
+func panicOnZero() {
+	panic("gate: the zero value of a gate does not work, make it with NewRate, NewWindow, NewConcurrency, NewAdaptive or NewKeyed")
 }
 
 // merge makes one domain of those of a and b.
@@ -267,6 +276,7 @@ func (k *look) step(n *node) bool {
 		return true
 	}
 	if w.cost > m.limit() {
+		w.tightest = l.tightest()
 		l.finish(d, w, now, oversize, int64(l.limit()))
 		return true
 	}

@@ -21,13 +21,18 @@ var (
 // CapacityError is returned to an entry that costs more than its gate can ever admit,
 // also to one that waits when the gate is made that small.
 type CapacityError struct {
-	Cost     int // what the entry costs
-	Capacity int // the most that the gate admits at once
+	Cost     int    // what the entry costs
+	Capacity int    // the most that the gate admits at once
+	Limit    string // what that is: "burst" of a Rate or an Adaptive; else "", the capacity
 }
 
-// Error names the cost and the capacity.
+// Error names the cost and the limit.
 func (e *CapacityError) Error() string {
-	return fmt.Sprintf("gate: cost must be at most the capacity of %d, got %d", e.Capacity, e.Cost)
+	limit := e.Limit
+	if limit == "" {
+		limit = "capacity"
+	}
+	return fmt.Sprintf("gate: cost must be at most the %s of %d, got %d", limit, e.Capacity, e.Cost)
 }
 
 // DeadlineError is returned to an entry whose wait is known to outlast the deadline of

@@ -64,7 +64,7 @@ func ExampleRate_Enter() {
 	// Output:
 	// <nil>
 	// true true 12m0s
-	// gate: cost must be at most the capacity of 10, got 11
+	// gate: cost must be at most the burst of 10, got 11
 }
 
 func ExampleRate_TryEnter() {
@@ -117,7 +117,7 @@ func ExampleRate_SetBurst() {
 	fmt.Println(err)
 	// Output:
 	// true false
-	// gate: cost must be at most the capacity of 3, got 4
+	// gate: cost must be at most the burst of 3, got 4
 }
 
 func ExampleRate_Hold() {

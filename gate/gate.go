@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -85,7 +86,15 @@ func NewPass(k Keeper, id uint64, cost int) Pass { return Pass{k, id, cost} }
 // Do enters the gate, calls f and leaves with f's error, which it returns. An error from
 // entering is returned as it is, and f is not called. If f panics or ends its goroutine,
 // the gate is left all the same, with an error.
+//
+// Do panics if g or f is nil, and then as Enter does.
 func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) error {
+	if isNil(g) {
+		panic("gate: Do: g must not be nil")
+	}
+	if f == nil {
+		panic("gate: Do: f must not be nil")
+	}
 	p, err := g.Enter(ctx, cost)
 	if err != nil {
 		return err
@@ -117,6 +126,23 @@ func StatsOf(g Gate) (Stats, bool) {
 		return Stats{}, false
 	}
 	return s.Stats(), true
+}
+
+// isNil reports whether v is nil, or a nil pointer of some type.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	p := reflect.ValueOf(v)
+	return p.Kind() == reflect.Pointer && p.IsNil()
+}
+
+// typedNil returns how a nil is written.
+func typedNil(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("a nil %T", v)
 }
 
 // checkEntry panics on what no gate takes.

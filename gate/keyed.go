@@ -207,6 +207,9 @@ func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], erro
 	if e := k.known(key); e != nil {
 		return e, nil
 	}
+	if k.make == nil {
+		panicOnZero()
+	}
 	if same := key; same != key {
 		panic(fmt.Sprintf("gate: Keyed: a key must be equal to itself, got %v", key))
 	}

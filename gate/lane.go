@@ -68,6 +68,7 @@ type waiter struct {
 	deadline   int64         // of its context; once the fate is known, see finish
 	cost       int
 	fate       fate
+	tightest   int   // where it is oversize: the number of the member with the least limit
 	bell       uint8 // its number in the lane's bells, from 1 on; 0: it has none
 }
 
@@ -104,7 +105,12 @@ func (l *lane) init(members []member, latches ...*latch) {
 // members returns the places that are not at a latch.
 func (l *lane) members() []place { return l.places[:len(l.places)-len(l.latches)] }
 
-func (l *lane) lock() *domain { return l.places[0].n.lock() }
+func (l *lane) lock() *domain {
+	if len(l.places) == 0 {
+		panicOnZero()
+	}
+	return l.places[0].n.lock()
+}
 
 // enter waits until the entry has been admitted by all members, and fills in their marks;
 // that of a single one it returns, and marks is nil. The context is known to have been
@@ -150,7 +156,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if err := l.wait(ctx, w, bell); err != nil {
 		return 0, err
 	}
-	fate, info, since := w.fate, w.deadline, w.since
+	fate, info, since, tightest := w.fate, w.deadline, w.since, w.tightest
 	now = 0
 	if clk != nil && fate == granted {
 		members := l.members()
@@ -168,7 +174,7 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 		return 0, ErrGaveUp
 	case oversize:
 		l.refused.Add(1)
-		return 0, &CapacityError{Cost: cost, Capacity: int(info)}
+		return 0, &CapacityError{Cost: cost, Capacity: int(info), Limit: l.places[tightest].m.limitName()}
 	}
 	if marks == nil {
 		own[0] = uint64(info)
@@ -282,7 +288,7 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 			return now, nil, err
 		}
 		if cost > p.m.limit() {
-			return now, nil, &CapacityError{Cost: cost, Capacity: l.limit()}
+			return now, nil, l.tooLarge(cost)
 		}
 		if blocked == nil && (l.head != nil || len(p.n.parked) > 0 || p.m.due(now, p.m.arrive(now), cost) > now) {
 			blocked = p
@@ -314,6 +320,22 @@ func (l *lane) limit() int {
 		least = min(least, l.places[i].m.limit())
 	}
 	return least
+}
+
+// tightest returns the number of the member with the least limit.
+func (l *lane) tightest() (number int) {
+	for i := range l.places {
+		if l.places[i].m.limit() < l.places[number].m.limit() {
+			number = i
+		}
+	}
+	return number
+}
+
+// tooLarge returns the error of an entry that costs more than can ever be admitted.
+func (l *lane) tooLarge(cost int) error {
+	m := l.places[l.tightest()].m
+	return &CapacityError{Cost: cost, Capacity: m.limit(), Limit: m.limitName()}
 }
 
 // turn returns the instant before which a newcomer behind all that wait can't be admitted. It need
@@ -453,6 +475,7 @@ func (l *lane) review(d *domain, now int64) {
 		case gone:
 			l.finish(d, w, now, broken, 0)
 		case w.cost > most:
+			w.tightest = l.tightest()
 			l.finish(d, w, now, oversize, int64(most))
 		case turn >= w.deadline && w.deadline != never:
 			l.finish(d, w, now, hopeless, turn-now)

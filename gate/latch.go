@@ -161,6 +161,7 @@ func (l *latch) sync()                  {}
 func (l *latch) open(int64)             {}
 func (l *latch) broken() error          { return nil }
 func (l *latch) limit() int             { return math.MaxInt }
+func (l *latch) limitName() string      { return "" }
 func (l *latch) arrive(now int64) int64 { return now }
 
 func (l *latch) due(now, since int64, cost int) int64 { return l.next(now, since, 0, cost) }

@@ -47,6 +47,11 @@ func TestMisuse(t *testing.T) {
 		{"gate: Concurrency.TryEnter: cost must be at least 1, got 0", func() { c.TryEnter(0) }},
 		{"gate: Concurrency.Enter: ctx must not be nil", func() { c.Enter(noContext, 1) }},
 		{"gate: All: a gate must not be nil, got nil for gate 2 of 2", func() { gate.All(c, nil) }},
+		{"gate: All: a gate must not be nil, got a nil *gate.Rate for gate 1 of 2", func() { gate.All((*gate.Rate)(nil), c) }},
+		{"gate: Of: the limiter must not be nil, got a nil *gate_test.spin", func() { gate.Of((*spin)(nil)) }},
+		{"gate: Do: g must not be nil", func() { gate.Do(ctx, nil, 1, func(context.Context) error { return nil }) }},
+		{"gate: Do: g must not be nil", func() { gate.Do(ctx, (*gate.Rate)(nil), 1, func(context.Context) error { return nil }) }},
+		{"gate: Do: f must not be nil", func() { gate.Do(ctx, c, 1, nil) }},
 		{"gate: All.Enter: cost must be at least 1, got 0", func() { a.Enter(ctx, 0) }},
 		{"gate: All.TryEnter: cost must be at least 1, got 0", func() { a.TryEnter(0) }},
 		{"gate: All.Enter: ctx must not be nil", func() { a.Enter(noContext, 1) }},
@@ -133,5 +138,43 @@ func TestLeaveOfNothing(t *testing.T) {
 	p.Leave(nil)
 	if g.Allow() {
 		t.Error("leaving twice gave a token back")
+	}
+}
+
+// A gate that was not made by its constructor says so, whatever is done with it.
+func TestZeroGates(t *testing.T) {
+	const want = "gate: the zero value of a gate does not work, make it with NewRate, NewWindow, NewConcurrency, NewAdaptive or NewKeyed"
+	ctx := context.Background()
+	var keyed gate.Keyed[int]
+	for name, f := range map[string]func(){
+		"Keyed.Enter":          func() { keyed.Enter(ctx, 1, 1) },
+		"Keyed.TryEnter":       func() { keyed.TryEnter(1, 1) },
+		"Rate.Allow":           func() { new(gate.Rate).Allow() },
+		"Rate.Wait":            func() { new(gate.Rate).Wait(ctx) },
+		"Rate.SetRate":         func() { new(gate.Rate).SetRate(pace.PerSecond(1)) },
+		"Rate.SetBurst":        func() { new(gate.Rate).SetBurst(1) },
+		"Concurrency.SetLimit": func() { new(gate.Concurrency).SetLimit(1) },
+	} {
+		if got := panics(f); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, make := range []func() gate.Gate{
+		func() gate.Gate { return new(gate.Rate) }, func() gate.Gate { return new(gate.Window) },
+		func() gate.Gate { return new(gate.Concurrency) }, func() gate.Gate { return new(gate.Adaptive) },
+	} {
+		for what, f := range map[string]func(gate.Gate){
+			"Enter":       func(g gate.Gate) { g.Enter(ctx, 1) },
+			"Enter(2)":    func(g gate.Gate) { g.Enter(ctx, 2) },
+			"TryEnter":    func(g gate.Gate) { g.TryEnter(1) },
+			"TryEnter(2)": func(g gate.Gate) { g.TryEnter(2) },
+			"Stats":       func(g gate.Gate) { gate.StatsOf(g) },
+			"All":         func(g gate.Gate) { gate.All(g, gate.NewConcurrency(1)) },
+		} {
+			g := make()
+			if got := panics(func() { f(g) }); got != want {
+				t.Errorf("%T: %s: %q", g, what, got)
+			}
+		}
 	}
 }

@@ -76,7 +76,7 @@ func (f fate) equal(g fate) bool {
 	}
 	var c, d *gate.CapacityError
 	if errors.As(f.err, &c) && errors.As(g.err, &d) {
-		return *c == *d
+		return c.Cost == d.Cost && c.Capacity == d.Capacity
 	}
 	var v, w *gate.DeadlineError
 	if errors.As(f.err, &v) && errors.As(g.err, &w) {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/escapement-go/escapement/internal/timing"
@@ -19,8 +20,8 @@ import (
 func Of(w interface {
 	Wait(context.Context) error
 }) Gate {
-	if w == nil {
-		panic("gate: Of: the limiter must not be nil, got nil")
+	if isNil(w) {
+		panic(fmt.Sprintf("gate: Of: the limiter must not be nil, got %s", typedNil(w)))
 	}
 	return &of{w: w}
 }

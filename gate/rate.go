@@ -81,8 +81,11 @@ func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 		}
 		return Pass{(*rateKeeper)(g), mark, cost}, nil
 	}
-	now := g.clk.Now()
 	c := g.cell.Load()
+	if c == nil {
+		panicOnZero()
+	}
+	now := g.clk.Now()
 	word := c.Load()
 	next, v := c.Next(word, now, cost)
 	mark := uint64(now)
@@ -113,6 +116,9 @@ func (g *Rate) TryEnter(cost int) (Pass, bool) {
 		return Pass{(*rateKeeper)(g), mark, cost}, true
 	}
 	c := g.cell.Load()
+	if c == nil {
+		panicOnZero()
+	}
 	word := c.Load()
 	now := g.clk.Now()
 	next, v := c.Next(word, now, cost)
@@ -223,6 +229,7 @@ func (m *rateMember) open(now int64) {
 }
 func (m *rateMember) broken() error          { return nil }
 func (m *rateMember) limit() int             { return m.state.Limit() }
+func (m *rateMember) limitName() string      { return "burst" }
 func (m *rateMember) arrive(now int64) int64 { return m.state.Arrive(now) }
 func (m *rateMember) due(_, since int64, cost int) int64 {
 	return m.state.Due(since, 0, cost)

@@ -123,6 +123,7 @@ func (m *windowMember) sync()                  {}
 func (m *windowMember) open(int64)             {}
 func (m *windowMember) broken() error          { return nil }
 func (m *windowMember) limit() int             { return m.most }
+func (m *windowMember) limitName() string      { return "" }
 func (m *windowMember) arrive(now int64) int64 { return now }
 
 func (m *windowMember) due(now, since int64, cost int) int64 {

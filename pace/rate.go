@@ -3,6 +3,8 @@ package pace
 import (
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -130,6 +132,9 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("pace: ParseRate: %s, got %q", e.Rule, e.Text)
 }
 
+// duration is what time.ParseDuration reads, unless it is too long.
+var duration = regexp.MustCompile(`^\+?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
 // ParseRate reads a rate: a whole number of at least 1, a slash, and a span, which
 // is one of the units s, m, h, d, ms, us and ns, or a duration as
 // [time.ParseDuration] reads it: "100/s", "5/10s", "60/m", "1/1.5s". "unlimited" is
@@ -146,15 +151,16 @@ func ParseRate(s string) (Rate, error) {
 	if !ok {
 		return refuse(`a rate must be written as "100/s", "5/10s" or "unlimited"`)
 	}
-	if count == "" || strings.Trim(count, "0123456789") != "" {
+	digits, negative := strings.CutPrefix(count, "-")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		return refuse("the number of events must be a whole number")
 	}
-	n, err := strconv.ParseInt(count, 10, 0)
+	n, err := strconv.ParseInt(digits, 10, 0)
 	switch {
-	case err != nil:
-		return refuse("the number of events must fit into an int")
-	case n < 1:
+	case negative || n < 1:
 		return refuse("the number of events must be at least 1")
+	case err != nil:
+		return refuse(fmt.Sprintf("the number of events must be at most %d", math.MaxInt))
 	}
 	for _, u := range units {
 		if span == u.name {
@@ -163,6 +169,8 @@ func ParseRate(s string) (Rate, error) {
 	}
 	d, err := time.ParseDuration(span)
 	switch {
+	case err != nil && duration.MatchString(span):
+		return refuse(fmt.Sprintf("the span must be at most %v", time.Duration(math.MaxInt64)))
 	case err != nil:
 		return refuse("the span must be s, m, h, d or a duration such as 1.5s")
 	case d < 1:
