@@ -173,7 +173,7 @@ func (g *Adaptive) Interval() time.Duration {
 // a d that is not positive.
 func (g *Adaptive) Hold(d time.Duration) {
 	if d > 0 {
-		g.n.change(func(now int64) { g.state.Hold(timing.Later(now, d)) })
+		g.n.change(func(now int64) { g.state.Hold(now, timing.Later(now, d)) })
 	}
 }
 
@@ -273,7 +273,7 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 			m.state.Spend(now, timing.Later(m.last, time.Duration(m.step.Interval())))
 		}
 		if t.After > 0 {
-			m.state.Hold(timing.Later(now, t.After))
+			m.state.Hold(now, timing.Later(now, t.After))
 		}
 	})
 }

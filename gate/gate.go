@@ -48,16 +48,17 @@ func (p Pass) Leave(err error) {
 	}
 }
 
-// Settle says what the entry did cost, where that was only guessed when it entered:
-// tokens too many come back at once, tokens too few become a debt that those who come
-// next wait for. Settle(0) gives back everything. Call it at most once, and before
-// Leave. It panics if actual is negative, and after Leave as Leave itself does. A second
-// call panics where that is found out: by a [Concurrency], a composite, and a [Window] that
-// still counts the entry.
+// Settle corrects the cost of the entry to what it actually was, where that was only guessed when
+// it entered. Tokens too many come back at once. Tokens too few become a debt, which those that come
+// next wait for. Settle(0) gives back everything. Call it at most once, and before Leave.
 //
-// A [Rate] or an [Adaptive] gives back no more than if the entry had cost the actual number from
-// the start: tokens that its full bucket has turned away since would have been turned away
-// then, too.
+// A [Rate] or an [Adaptive] gives back what would be there had the entry cost that from the start. So
+// tokens that the full bucket has turned away since do not come back. A Rate starts to keep account of
+// that with the first entry that costs more than 1, or the first Settle. Of the token of an entry from
+// before, as much comes back as has not flowed in since; nothing, if the rate was changed or a hold began.
+//
+// Settle panics if actual is negative, and after Leave as Leave itself does. A second call panics where
+// that is found out: by a [Concurrency], a composite, and a [Window] that still counts the entry.
 func (p Pass) Settle(actual int) {
 	if actual < 0 {
 		panic(fmt.Sprintf("gate: Pass.Settle: actual must not be negative, got %d", actual))

@@ -83,7 +83,7 @@ func (l *latch) shut(now, until int64) {
 		}
 	}
 	for i := range l.after {
-		l.after[i].own.Hold(until)
+		l.after[i].own.Hold(now, until)
 	}
 }
 

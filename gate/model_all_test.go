@@ -115,7 +115,7 @@ func (m *latchModel) hold(now, until int64) {
 	if m.trail(now) == nil {
 		m.after = m.rate.copy()
 	}
-	m.after.hold(until)
+	m.after.hold(now, until)
 }
 
 func (m *latchModel) trail(now int64) *bucketModel {
@@ -451,7 +451,7 @@ func (c *company) step(id int, o modelOp) error {
 		hold(c.gates[changed], d)
 		switch until := c.at + int64(d); changed {
 		case ofRate:
-			c.rate.hold(until)
+			c.rate.hold(c.at, until)
 		case ofWindow:
 			c.window.held = max(c.window.held, until)
 		default:

@@ -21,6 +21,8 @@ type bucketModel struct {
 	full  *big.Rat // the instant at which the bucket is full
 
 	late, floor, held int64
+	ends              bool  // the end of the hold has yet to leave one token
+	changed           int64 // what was granted before without being tracked gets nothing back
 
 	// What the bucket has lacked to be full at each instant at which that mattered, in time, from the
 	// first entry on that cost more than 1, or the first refund.
@@ -65,10 +67,29 @@ func (m *bucketModel) times(tokens int) *big.Rat {
 // from returns the instant from which an entry's tokens count that counts from since: a
 // bucket that has been full for a nanosecond or more was idle until then.
 func (m *bucketModel) from(since int64) *big.Rat {
-	if m.full.Cmp(rat(since-1)) > 0 {
-		return new(big.Rat).Set(m.full)
+	if full := m.whenFull(); full.Cmp(rat(since-1)) > 0 {
+		return new(big.Rat).Set(full)
 	}
 	return rat(since)
+}
+
+// whenFull returns when the bucket is full: at the end of a hold it has one token at most.
+func (m *bucketModel) whenFull() *big.Rat {
+	if h := m.holdEnd(); m.ends && m.full.Cmp(h) < 0 {
+		return h
+	}
+	return m.full
+}
+
+func (m *bucketModel) holdEnd() *big.Rat {
+	return new(big.Rat).Add(rat(m.held), m.times(m.burst-1))
+}
+
+func (m *bucketModel) endHold(now int64) {
+	if m.ends && m.held <= now {
+		m.ends = false
+		m.raise(m.holdEnd())
+	}
 }
 
 func (m *bucketModel) capacity() int {
@@ -79,7 +100,7 @@ func (m *bucketModel) capacity() int {
 }
 
 func (m *bucketModel) arrive(now int64) int64 {
-	if m.late > 0 && new(big.Rat).Add(m.full, rat(m.slack)).Cmp(rat(now)) < 0 {
+	if m.late > 0 && new(big.Rat).Add(m.whenFull(), rat(m.slack)).Cmp(rat(now)) < 0 {
 		m.late = 0
 	}
 	return max(now-m.late, m.floor)
@@ -131,6 +152,7 @@ func (m *bucketModel) note(at *big.Rat) {
 
 func (m *bucketModel) take(now, since int64, cost, id int) {
 	m.tracked = m.tracked || cost > 1 && !m.rate.IsUnlimited()
+	m.endHold(now)
 	since = max(since, m.floor)
 	due := now
 	if now > since {
@@ -148,14 +170,15 @@ func (m *bucketModel) take(now, since int64, cost, id int) {
 // fill lets a full bucket run over: what is left counts from the instant at which the plan
 // changes, or from the end of the hold.
 func (m *bucketModel) fill(now int64) (ref int64) {
+	m.endHold(now)
 	m.floor = max(m.floor, now)
-	ref = max(now, m.held)
-	m.raise(rat(ref))
-	return ref
+	m.raise(rat(now))
+	return now
 }
 
 func (m *bucketModel) setRate(now int64, r pace.Rate) {
 	ref := m.fill(now)
+	m.changed = max(m.changed, now)
 	missing := rat(0) // tokens
 	switch {
 	case !m.rate.IsUnlimited():
@@ -187,25 +210,28 @@ func (m *bucketModel) setRate(now int64, r pace.Rate) {
 }
 
 func (m *bucketModel) setBurst(now int64, burst int) {
+	m.tracked = m.tracked || burst < m.burst && !m.rate.IsUnlimited()
 	m.fill(now)
 	m.full = new(big.Rat).Add(m.full, m.times(burst-m.burst))
 	if burst < m.burst {
-		m.note(rat(max(now, m.held)))
+		m.note(rat(now))
 	}
 	m.burst = burst
 }
 
-func (m *bucketModel) hold(until int64) {
+func (m *bucketModel) hold(now, until int64) {
+	m.endHold(now)
 	if until <= m.held {
 		return
 	}
-	m.held, m.floor, m.late = until, max(m.floor, until), 0
-	m.raise(new(big.Rat).Add(rat(until), m.times(m.burst-1)))
+	m.held, m.floor, m.late, m.ends = until, max(m.floor, until), 0, true
+	m.changed = max(m.changed, until)
 }
 
 // settle gives back what would be there had the entry cost less from the start: what the bucket would
 // have turned away since is lost.
 func (m *bucketModel) settle(now int64, id, cost, actual int) {
+	m.endHold(now)
 	m.floor = max(m.floor, now)
 	if actual >= cost {
 		m.fill(now)
@@ -220,7 +246,7 @@ func (m *bucketModel) settle(now int64, id, cost, actual int) {
 	e, back := m.taken[id], m.times(cost-actual)
 	if !e.tracked {
 		left := new(big.Rat).Sub(m.times(cost), rat(now-e.at))
-		if left.Sign() < 0 {
+		if left.Sign() < 0 || e.at < m.changed {
 			left = rat(0)
 		}
 		if left.Cmp(back) < 0 {
@@ -243,6 +269,9 @@ func (m *bucketModel) settle(now int64, id, cost, actual int) {
 // rest: where nobody waits for a new plan, it counts from then, in whole nanoseconds. So
 // much of a token is lost.
 func (m *bucketModel) rest(now int64) {
+	if m.held <= now && !m.tracked {
+		m.endHold(now)
+	}
 	if m.tracked || m.held > now || m.late > 0 && (m.arrive(now) < now || m.late > 0) {
 		return
 	}
@@ -257,10 +286,10 @@ func (m *bucketModel) rest(now int64) {
 func (m *bucketModel) inUse(int64) int  { return 0 }
 func (m *bucketModel) heldUntil() int64 { return m.held }
 func (m *bucketModel) idle(now int64) bool {
-	return m.held <= now && m.full.Cmp(rat(now)) <= 0
+	return m.held <= now && m.whenFull().Cmp(rat(now)) <= 0
 }
 
-func (m *bucketModel) fresh() int64 { return max(m.held, ceil(m.full)) }
+func (m *bucketModel) fresh() int64 { return max(m.held, ceil(m.whenFull())) }
 
 func ceil(r *big.Rat) int64 {
 	q, rest := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
@@ -323,7 +352,7 @@ func newRatePlot(s *stage, rates []pace.Rate, first pace.Rate, burst int, slack,
 		case opHold:
 			d := time.Duration(o.a+o.b) * time.Millisecond
 			if g.Hold(d); d > 0 {
-				p.modelQueue.change(func() { m.hold(now + int64(d)) })
+				p.modelQueue.change(func() { m.hold(now, now+int64(d)) })
 			}
 		case opRate:
 			r := rates[o.a%int64(len(rates))]

@@ -283,7 +283,7 @@ func TestSetBurstReplans(t *testing.T) {
 		b.Advance(500 * ms)
 		g.SetBurst(2)
 		b.Settle()
-		q.want("heavy: gate: cost must be at most the capacity of 2, got 4 at 500ms")
+		q.want("heavy: gate: cost must be at most the burst of 2, got 4 at 500ms")
 		b.Advance(time.Minute)
 		q.want("light: 1s")
 	})

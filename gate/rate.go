@@ -201,7 +201,7 @@ func (g *Rate) SetBurst(n int) {
 // that is not positive.
 func (g *Rate) Hold(d time.Duration) {
 	if d > 0 {
-		g.n.change(func(now int64) { g.state.Hold(timing.Later(now, d)) })
+		g.n.change(func(now int64) { g.state.Hold(now, timing.Later(now, d)) })
 	}
 }
 

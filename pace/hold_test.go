@@ -65,7 +65,7 @@ func TestPacerHoldAgainstBucket(t *testing.T) {
 				time.Sleep(time.Duration(r.after))
 				synctest.Wait()
 				p.Hold(time.Duration(r.hold))
-				s.Hold(now() + r.hold)
+				s.Hold(now(), now()+r.hold)
 			}
 		})
 		if failure != nil {

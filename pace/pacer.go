@@ -113,7 +113,7 @@ func (p *Pacer) Hold(d time.Duration) {
 		if p.drain() {
 			p.state.Fill(now) // what was there is there again when the hold is over: one token of it
 		}
-		p.state.Hold(timing.Later(now, d))
+		p.state.Hold(now, timing.Later(now, d))
 	})
 }
 

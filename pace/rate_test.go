@@ -198,10 +198,11 @@ func TestParseRateRefuses(t *testing.T) {
 		form  = `a rate must be written as "100/s", "5/10s" or "unlimited"`
 		whole = "the number of events must be a whole number"
 		least = "the number of events must be at least 1"
-		fits  = "the number of events must fit into an int"
+		long  = "the span must be at most 2562047h47m16.854775807s"
 		unit  = "the span must be s, m, h, d or a duration such as 1.5s"
 		later = "the span must be positive"
 	)
+	fits := fmt.Sprintf("the number of events must be at most %d", math.MaxInt)
 	for text, rule := range map[string]string{
 		"":                          form,
 		" ":                         form,
@@ -213,7 +214,10 @@ func TestParseRateRefuses(t *testing.T) {
 		"100%s":                     form,
 		"/":                         whole,
 		"/s":                        whole,
-		"-1/s":                      whole,
+		"-1/s":                      least,
+		"-0/s":                      least,
+		"-99999999999999999999/s":   least,
+		"--1/s":                     whole,
 		"+1/s":                      whole,
 		"1.5/s":                     whole,
 		"1e3/s":                     whole,
@@ -239,8 +243,9 @@ func TestParseRateRefuses(t *testing.T) {
 		"100/10":                    unit,
 		"100/1e3s":                  unit,
 		"100/NaN":                   unit,
-		"1/9223372036854775808ns":   unit,
-		"1/2562048h":                unit,
+		"1/9223372036854775808ns":   long,
+		"1/2562048h":                long,
+		"1/99999999999999999999.5s": long,
 		"1/0s":                      later,
 		"1/0":                       later,
 		"1/-1s":                     later,

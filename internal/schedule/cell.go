@@ -103,6 +103,7 @@ func (s *Schedule) Open(now int64, old *Cell) *Cell {
 	if s.past != nil {
 		return old
 	}
+	s.endHold(now)
 	if s.held > now || s.late > 0 {
 		if s.Arrive(now); s.held > now || s.late > 0 {
 			return old

@@ -81,7 +81,7 @@ func TestCellAgainstSchedule(t *testing.T) {
 			case 2:
 				both(func(s *schedule.Schedule) { s.SetBurst(now, 1+int(a%9)) })
 			case 3:
-				both(func(s *schedule.Schedule) { s.Hold(now + a) })
+				both(func(s *schedule.Schedule) { s.Hold(now, now+a) })
 			case 4: // somebody waits, is granted late, and lateness is made up
 				late := now + a%(20*ms)
 				both(func(s *schedule.Schedule) {
@@ -220,7 +220,7 @@ func TestStaleWord(t *testing.T) {
 	changes := map[string]func(*schedule.Schedule){
 		"SetRate":  func(s *schedule.Schedule) { s.SetRate(base, 1, sec) },
 		"SetBurst": func(s *schedule.Schedule) { s.SetBurst(base, 1) },
-		"Hold":     func(s *schedule.Schedule) { s.Hold(base + sec) },
+		"Hold":     func(s *schedule.Schedule) { s.Hold(base, base+sec) },
 		"Settle":   func(s *schedule.Schedule) { s.Settle(base, 0, 1, 3) },
 	}
 	for name, change := range changes {

@@ -113,8 +113,8 @@ func (d *pair) apply(now int64, o op) error {
 		s.Lag(now, uint64(o.a))
 		ref.lag(now, uint64(o.a))
 	case 6:
-		s.Hold(now + o.a)
-		ref.hold(now + o.a)
+		s.Hold(now, now+o.a)
+		ref.hold(now, now+o.a)
 	}
 	for _, since := range []int64{now, now - 2*ms} {
 		for _, ahead := range []uint64{0, 1, 1000} {

@@ -17,6 +17,7 @@ type bucket struct {
 	at    int64
 
 	late, floor, held int64
+	ends              bool // the end of the hold has yet to leave one token
 
 	// To give tokens back, all that has happened to the level is played again, with the entry's cost
 	// as it should have been.
@@ -82,12 +83,27 @@ func (b *bucket) capped(t int64) *big.Rat {
 func (b *bucket) set(t int64, level *big.Rat) { b.at, b.level = t, level }
 
 func (b *bucket) full(now int64) bool {
-	return b.held <= now && b.line(now).Cmp(whole(int64(b.burst))) >= 0
+	return b.held <= now && b.after().line(now).Cmp(whole(int64(b.burst))) >= 0
+}
+
+// after returns the bucket as the end of the hold leaves it.
+func (b *bucket) after() *bucket {
+	c := *b
+	c.plays = nil
+	c.endHold(c.held)
+	return &c
+}
+
+func (b *bucket) endHold(now int64) {
+	if b.ends && b.held <= now {
+		b.ends = false
+		b.leaveOne(b.held)
+	}
 }
 
 func (b *bucket) arrive(now int64) int64 {
 	// More than full on the line, slack ago: it was full already, and idle.
-	if b.late > 0 && b.line(now-b.slack).Cmp(whole(int64(b.burst))) > 0 {
+	if b.late > 0 && b.after().line(now-b.slack).Cmp(whole(int64(b.burst))) > 0 {
 		b.late = 0
 	}
 	return max(now-b.late, b.floor)
@@ -102,7 +118,7 @@ func (b *bucket) due(since int64, ahead uint64, cost int) int64 {
 		return at
 	}
 	missing := new(big.Rat).SetInt(new(big.Int).Add(new(big.Int).SetUint64(ahead), big.NewInt(int64(cost))))
-	missing.Sub(missing, b.capped(since))
+	missing.Sub(missing, b.after().capped(since))
 	if missing.Sign() <= 0 {
 		return at
 	}
@@ -115,6 +131,7 @@ func (b *bucket) due(since int64, ahead uint64, cost int) int64 {
 }
 
 func (b *bucket) take(now, since int64, cost int) *charge {
+	b.endHold(now)
 	since = max(since, b.floor)
 	due := now
 	if now > since {
@@ -140,7 +157,7 @@ func (b *bucket) lag(now int64, out uint64) {
 	if left := taken.Sub(big.NewInt(b.slack), taken); left.Sign() > 0 {
 		at -= left.Int64()
 	}
-	if b.line(at-1).Cmp(whole(int64(b.burst))) > 0 { // else what it would make up for has been lost before
+	if b.after().line(at-1).Cmp(whole(int64(b.burst))) > 0 { // else what it would make up for has been lost before
 		b.floor = max(b.floor, at)
 	}
 }
@@ -158,6 +175,7 @@ func (b *bucket) settle(now int64, e *charge, actual int) {
 		})
 		return
 	}
+	b.endHold(now)
 	b.floor = max(b.floor, now)
 	e.cost = actual
 	level, at := b.level, b.at
@@ -181,17 +199,21 @@ func (b *bucket) cap(from int64) {
 
 // change caps the level where a new plan begins: now, or at the end of the hold.
 func (b *bucket) change(now int64) int64 {
+	b.endHold(now)
 	b.floor = max(b.floor, now)
-	from := max(now, b.held)
-	b.cap(from)
-	return from
+	b.cap(now)
+	return now
 }
 
 func (b *bucket) setRate(now, n, span int64) { b.rescale(b.change(now), n, span) }
 
 func (b *bucket) repace(now, last, n, span int64) {
+	b.endHold(now)
 	b.floor = max(b.floor, now)
-	b.rescale(max(last, b.held), n, span)
+	if !b.ends {
+		last = max(last, b.held)
+	}
+	b.rescale(last, n, span)
 }
 
 // rescale keeps as many tokens as are missing at an instant, and lets them flow in at
@@ -224,6 +246,7 @@ func (b *bucket) rescaled(from, held, n, span int64) {
 }
 
 func (b *bucket) spend(now, until int64) {
+	b.endHold(now)
 	b.floor, b.late = max(b.floor, now), 0
 	b.leaveOne(max(now, until))
 }
@@ -253,12 +276,12 @@ func (b *bucket) setBurst(now int64, burst int) {
 	})
 }
 
-func (b *bucket) hold(until int64) {
+func (b *bucket) hold(now, until int64) {
+	b.endHold(now)
 	if until <= b.held {
 		return
 	}
-	b.held, b.floor, b.late = until, max(b.floor, until), 0
-	b.leaveOne(until)
+	b.held, b.floor, b.late, b.ends = until, max(b.floor, until), 0, true
 }
 
 // roundUp returns the least whole number that is not below r.

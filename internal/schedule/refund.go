@@ -101,6 +101,7 @@ func (s *Schedule) note(lack wide) {
 
 // refund gives back, at now, tokens of an entry that was charged cost.
 func (s *Schedule) refund(now int64, mark uint64, cost, tokens int) {
+	s.endHold(now)
 	s.floor = max(s.floor, now)
 	if s.step == 0 {
 		return
@@ -111,6 +112,9 @@ func (s *Schedule) refund(now int64, mark uint64, cost, tokens int) {
 	if mark&numbered == 0 {
 		// It went before there was a history: maybe the bucket was full as soon as it could be.
 		left := product(uint64(cost), s.step).minus(product(uint64(max(now-int64(mark), 0)), s.per))
+		if int64(mark) < s.changed {
+			left = wide{}
+		}
 		entry, back = 0, least(back, left)
 	}
 	if s.past != nil {

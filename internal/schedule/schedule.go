@@ -34,10 +34,12 @@ type Schedule struct {
 	tat   wide  // when the bucket is full again, in units
 	late  int64 // how late the system granted the last entry, as far as not made up
 	floor int64 // no entry counts as having arrived before: the last change of plan
-	held  int64 // nobody enters before
+	held  int64 // no entry is admitted before
+	ends  bool  // the end of the hold has yet to leave one token
 
-	last last     // the last entry
-	past *history // nil: refunds have not been asked for
+	last    last     // the last entry
+	past    *history // nil: refunds have not been asked for
+	changed int64    // what was granted before, without a history, gets nothing back
 }
 
 // last is what can still be said of the last entry, unless the plan has changed since.
@@ -101,7 +103,7 @@ func (s *Schedule) Held() int64 { return s.held }
 // Full reports whether the bucket is full at now and nothing holds it: a new one
 // would do the same.
 func (s *Schedule) Full(now int64) bool {
-	return s.held <= now && !product(uint64(now), s.per).less(s.tat)
+	return s.held <= now && !product(uint64(now), s.per).less(s.full())
 }
 
 // Arrive returns the instant from which an entry counts that comes at now: now,
@@ -109,7 +111,7 @@ func (s *Schedule) Full(now int64) bool {
 // that has been full for longer than the slack lay idle: the lateness before
 // that is of no account.
 func (s *Schedule) Arrive(now int64) int64 {
-	if s.late > 0 && s.tat.plus(product(uint64(s.slack), s.per)).less(product(uint64(now), s.per)) {
+	if s.late > 0 && s.full().plus(product(uint64(s.slack), s.per)).less(product(uint64(now), s.per)) {
 		s.late = 0
 	}
 	return max(now-s.late, s.floor)
@@ -134,6 +136,7 @@ func (s *Schedule) Due(since int64, ahead uint64, cost int) int64 {
 // must have come. Lateness beyond the slack is lost for good here: that is what
 // bounds every window of length w by burst + rate·(w + slack). The mark is for Refund.
 func (s *Schedule) Take(now, since int64, cost int) (mark uint64) {
+	s.endHold(now)
 	since = max(since, s.floor)
 	due := now
 	if now > since {
@@ -163,7 +166,7 @@ func (s *Schedule) Lag(ran int64, out uint64) {
 		return
 	}
 	left := max(s.slack-product(out, s.step).ceil(s.per), 0)
-	if at := ran - left; s.tat.plus(wide{0, s.per}).less(product(uint64(at), s.per)) {
+	if at := ran - left; s.full().plus(wide{0, s.per}).less(product(uint64(at), s.per)) {
 		s.floor = max(s.floor, at)
 	}
 }
@@ -192,11 +195,33 @@ func (s *Schedule) Woke(now, granted int64) {
 
 // from returns where the schedule goes on for an entry that counts from since on.
 func (s *Schedule) from(since int64) wide {
-	at := product(uint64(since), s.per)
-	if at.less(s.tat.plus(wide{0, s.per})) {
-		return s.tat
+	at, full := product(uint64(since), s.per), s.full()
+	if at.less(full.plus(wide{0, s.per})) {
+		return full
 	}
 	return at
+}
+
+// full returns when the bucket is full again. At the end of a hold it has one token at most.
+func (s *Schedule) full() wide {
+	if h := s.holdEnd(); s.ends && s.tat.less(h) {
+		return h
+	}
+	return s.tat
+}
+
+// holdEnd returns the TAT that leaves one token for the end of the hold.
+func (s *Schedule) holdEnd() wide {
+	return product(uint64(s.held), s.per).plus(product(s.burst-1, s.step))
+}
+
+// endHold takes from the bucket what a hold that is over at now leaves no longer. Until then the bucket
+// fills as if there were no hold, so that a change of plan meanwhile counts from its own instant.
+func (s *Schedule) endHold(now int64) {
+	if s.ends && s.held <= now {
+		s.ends = false
+		s.raise(s.holdEnd())
+	}
 }
 
 // Settle corrects the cost of an entry, charged with the given mark, to what it actually is. Tokens
@@ -222,20 +247,27 @@ func (s *Schedule) Fill(now int64) {
 // are, a fraction of the next one included; a debt is paid at the new rate. The
 // conversion rounds up to one unit of the new rate, at most a nanosecond.
 func (s *Schedule) SetRate(now, n, span int64) {
-	s.rescale(s.fill(now), reduce(n, span))
+	ref := s.fill(now)
+	s.changed = max(s.changed, now) // what has flowed in was at another rate
+	s.rescale(ref, reduce(n, span))
 }
 
 // Repace changes the rate as if it had been in force since the instant of the last grant:
 // what was to come an interval after it, now comes one of the new intervals after it. A hold since
 // then, also one that is over, counts as a grant at its end.
 func (s *Schedule) Repace(now, last, n, span int64) {
-	s.floor = max(s.floor, now)
-	s.rescale(max(last, s.held), reduce(n, span))
+	s.endHold(now)
+	s.floor, s.changed = max(s.floor, now), max(s.changed, now)
+	if !s.ends {
+		last = max(last, s.held)
+	}
+	s.rescale(last, reduce(n, span))
 }
 
 // Spend takes all tokens at now, and leaves one there for the instant until.
 func (s *Schedule) Spend(now, until int64) {
-	s.floor, s.late = max(s.floor, now), 0
+	s.endHold(now)
+	s.floor, s.late, s.changed = max(s.floor, now), 0, max(s.changed, now+1)
 	s.raise(product(uint64(max(now, until)), s.per).plus(product(s.burst-1, s.step)))
 }
 
@@ -264,31 +296,36 @@ func (s *Schedule) rescale(ref int64, next ratio) {
 // SetBurst changes the burst at now. The tokens in the bucket stay as many as
 // they are, as far as they fit.
 func (s *Schedule) SetBurst(now int64, burst int) {
+	if b := uint64(burst); b < s.burst {
+		s.Track()
+	}
 	s.fill(now)
 	if b := uint64(burst); b >= s.burst {
 		s.tat = s.tat.plus(product(b-s.burst, s.step))
 	} else {
 		s.tat = s.tat.minus(product(s.burst-b, s.step))
-		s.note(s.tat.minus(product(uint64(max(now, s.held)), s.per)))
+		s.note(s.tat.minus(product(uint64(now), s.per)))
 	}
 	s.burst = uint64(burst)
 }
 
-// Hold keeps everyone out before until and leaves one token there for then, so
-// that nobody bursts. It only ever lengthens.
-func (s *Schedule) Hold(until int64) {
+// Hold, at now, admits no entry before until and leaves one token there for then, so
+// that entries don't burst. It only ever lengthens.
+func (s *Schedule) Hold(now, until int64) {
+	s.endHold(now)
 	if until <= s.held {
 		return
 	}
-	s.held, s.floor, s.late = until, max(s.floor, until), 0
-	s.raise(product(uint64(until), s.per).plus(product(s.burst-1, s.step)))
+	s.held, s.ends = until, true
+	s.floor, s.late, s.last.woke = max(s.floor, until), 0, true
+	s.changed = max(s.changed, until)
 }
 
 // fill brings a TAT of the past up to the instant at which the plan changes, and
-// returns that instant: now, or the end of the hold.
+// returns that instant.
 func (s *Schedule) fill(now int64) int64 {
+	s.endHold(now)
 	s.floor = max(s.floor, now)
-	ref := max(now, s.held)
-	s.raise(product(uint64(ref), s.per))
-	return ref
+	s.raise(product(uint64(now), s.per))
+	return now
 }
