@@ -21,10 +21,13 @@ type B struct {
 // Both runs f twice as subtests: on the real clock and on a mock one.
 func Both(t *testing.T, f func(*B)) {
 	t.Helper()
-	t.Run("real", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { f(&B{T: t, start: time.Now()}) })
-	})
+	t.Run("real", func(t *testing.T) { Real(t, f) })
 	t.Run("mock", func(t *testing.T) { Mock(t, f) })
+}
+
+// Real runs f on the real clock.
+func Real(t *testing.T, f func(*B)) {
+	synctest.Test(t, func(t *testing.T) { f(&B{T: t, start: time.Now()}) })
 }
 
 // Mock runs f on a mock clock.
