@@ -16,8 +16,8 @@ const decades = 40 * 365 * 24 * int64(time.Hour)
 var primes = []int{1, 2, 3, 5, 7, 11, 13, 17, 97, 101, 127, 509, 997, 1009, 7919, 65537, 1000003, 999999937}
 
 // drawRate draws a rate of at most one a nanosecond, which is as exactly as instants are known.
-func drawRate(t *rapid.T, name string) pace.Rate {
-	return rapid.Custom(anyRate).Filter(func(r pace.Rate) bool { return int64(r.Count()) <= int64(r.Span()) }).Draw(t, name)
+func drawRate(t *rapid.T) pace.Rate {
+	return rapid.Custom(anyRate).Filter(func(r pace.Rate) bool { return int64(r.Count()) <= int64(r.Span()) }).Draw(t, "rate")
 }
 
 func anyRate(t *rapid.T) pace.Rate {
@@ -120,19 +120,17 @@ type call struct {
 	rate  pace.Rate
 }
 
-func drawCalls(t *rapid.T, kinds []string, gates, most int) []call {
+func (s script) draw(t *rapid.T, most int) []call {
 	one := rapid.Custom(func(t *rapid.T) call {
-		c := call{kind: rapid.SampledFrom(kinds).Draw(t, "call")}
-		if gates > 1 {
-			c.gate = rapid.IntRange(0, gates-1).Draw(t, "gate")
+		c := call{kind: rapid.SampledFrom(append([]string{"none"}, s.kinds...)).Draw(t, "call")}
+		if s.gates > 1 {
+			c.gate = rapid.IntRange(0, s.gates-1).Draw(t, "gate")
 		}
 		switch c.kind {
-		case "enter":
-			c.cost = drawCost(t)
-			if c.late = rapid.IntRange(0, 2).Draw(t, "deadline") == 0; c.late {
-				c.d = drawLapse(t, "deadline")
-			}
-		case "try", "limit":
+		case "late": // an entry with a deadline
+			c.kind, c.late = "enter", true
+			c.cost, c.d = drawCost(t), drawLapse(t, "deadline")
+		case "enter", "try", "limit":
 			c.cost = drawCost(t)
 		case "settle":
 			c.cost = drawCost(t) - 1
@@ -142,14 +140,20 @@ func drawCalls(t *rapid.T, kinds []string, gates, most int) []call {
 		case "advance", "hold":
 			c.d = drawLapse(t, "for")
 		case "rate":
-			c.rate = drawRate(t, "rate")
+			c.rate = s.rates(t)
 		case "burst":
 			c.cost = drawBurst(t, "burst")
 		}
 		return c
 	})
-	least := rapid.SampledFrom([]int{1, most / 4, most / 2}).Draw(t, "least")
-	return rapid.SliceOfN(one, least, most).Draw(t, "calls")
+	// A fixed number, of which none is the simplest: so a case shrinks to few calls.
+	var calls []call
+	for _, c := range rapid.SliceOfN(one, most, most).Draw(t, "calls") {
+		if c.kind != "none" {
+			calls = append(calls, c)
+		}
+	}
+	return calls
 }
 
 func drawCost(t *rapid.T) int {

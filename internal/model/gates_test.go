@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,38 +40,58 @@ func explore(t *testing.T, checks int, prop func(*rapid.T)) {
 	}
 }
 
+// script is what calls are drawn from.
+type script struct {
+	kinds []string
+	rates func(*rapid.T) pace.Rate
+	gates int
+}
+
 // against draws a script for one gate and runs it.
-func against(t *testing.T, rt *rapid.T, name string, kinds []string, make func(*bubble.B) *single) {
+func (s script) against(t *testing.T, rt *rapid.T, name string, make func(*bubble.B) *single) {
 	mock := rapid.Bool().Draw(rt, "mock")
-	calls := drawCalls(rt, kinds, 1, 40)
+	calls := s.draw(rt, 40)
 	err := within(t, mock, func(b *bubble.B) error { return newRun(b, make(b)).script(calls) })
 	if err != nil {
 		rt.Fatalf("%s, mock %v: %v", name, mock, err)
 	}
 }
 
+// whole draws rates whose interval is a whole number of nanoseconds: of those every instant
+// is known exactly, whatever happens to them.
+func whole(t *rapid.T) pace.Rate {
+	return rapid.Custom(drawRate).Filter(func(r pace.Rate) bool { return int64(r.Span())%int64(r.Count()) == 0 }).Draw(t, "rate")
+}
+
 func TestRate(t *testing.T) {
-	testRate(t, true, []string{"enter", "enter", "enter", "advance", "advance", "cancel", "leave", "hold", "rate", "burst", "stats"})
+	testRate(t, whole, true, "enter late enter advance advance cancel leave hold rate burst stats")
+}
+
+// Intervals with fractions of a nanosecond. Which part of one is lost when the plan changes
+// at an instant at which the bucket is full is not documented, so the plan stays.
+func TestRateParts(t *testing.T) {
+	testRate(t, drawRate, true, "enter late enter advance advance cancel leave hold stats")
 }
 
 // A change of plan during a hold.
 func TestRateHeld(t *testing.T) {
-	testRate(t, false, []string{"enter", "enter", "enter", "advance", "cancel", "hold", "hold", "rate", "burst", "stats"})
+	testRate(t, whole, false, "enter late enter advance cancel hold hold rate burst stats")
 }
 
 func TestRateTry(t *testing.T) {
-	testRate(t, true, []string{"enter", "enter", "try", "try", "advance", "advance", "cancel", "leave", "hold", "rate", "burst", "stats"})
+	testRate(t, drawRate, true, "enter late try try advance advance cancel leave hold stats")
 }
 
 func TestRateSettle(t *testing.T) {
-	testRate(t, true, []string{"enter", "enter", "enter", "settle", "advance", "advance", "cancel", "leave", "hold", "rate", "burst", "stats"})
+	testRate(t, whole, true, "enter late enter settle settle advance advance cancel leave hold stats")
 }
 
-func testRate(t *testing.T, plain bool, kinds []string) {
+func testRate(t *testing.T, rates func(*rapid.T) pace.Rate, plain bool, kinds string) {
 	explore(t, 300, func(rt *rapid.T) {
-		r, burst := drawRate(rt, "rate"), drawBurst(rt, "burst")
+		r, burst := rates(rt), drawBurst(rt, "burst")
 		slack := time.Duration(rapid.SampledFrom([]int64{0, 1, int64(time.Second), -1}).Draw(rt, "slack"))
-		against(t, rt, fmt.Sprintf("NewRate(%v, Burst: %d, Slack: %v)", r, burst, slack), kinds, func(b *bubble.B) *single {
+		s := script{kinds: strings.Fields(kinds), rates: rates}
+		s.against(t, rt, fmt.Sprintf("NewRate(%v, Burst: %d, Slack: %v)", r, burst, slack), func(b *bubble.B) *single {
 			return &single{
 				gate: gate.NewRate(r, &gate.RateOptions{Burst: burst, Slack: slack, Precision: pace.Precise, Clock: b.Clock()}),
 				lane: &lane{leaves: []leaf{newBucket(r, burst)}},
@@ -81,14 +102,26 @@ func testRate(t *testing.T, plain bool, kinds []string) {
 }
 
 func TestWindow(t *testing.T) {
-	kinds := []string{"enter", "enter", "enter", "try", "advance", "advance", "cancel", "leave", "hold", "stats"}
+	testWindow(t, "enter enter enter try advance advance cancel leave hold stats")
+}
+
+func TestWindowDeadline(t *testing.T) {
+	testWindow(t, "late late late enter try advance advance cancel leave hold stats")
+}
+
+func TestWindowSettle(t *testing.T) {
+	testWindow(t, "enter enter enter try settle settle advance advance cancel leave hold stats")
+}
+
+func testWindow(t *testing.T, kinds string) {
 	explore(t, 300, func(rt *rapid.T) {
 		n, span := drawBurst(rt, "n"), drawSpan(rt, "span")
 		guard := time.Duration(0)
 		if rapid.Bool().Draw(rt, "guarded") {
 			guard = drawSpan(rt, "guard")
 		}
-		against(t, rt, fmt.Sprintf("NewWindow(%d, %v, Guard: %v)", n, span, guard), kinds, func(b *bubble.B) *single {
+		s := script{kinds: strings.Fields(kinds)}
+		s.against(t, rt, fmt.Sprintf("NewWindow(%d, %v, Guard: %v)", n, span, guard), func(b *bubble.B) *single {
 			return &single{
 				gate: gate.NewWindow(n, span, &gate.WindowOptions{Guard: guard, Clock: b.Clock()}),
 				lane: &lane{leaves: []leaf{&log{n: n, span: int64(span + guard)}}},
@@ -99,10 +132,10 @@ func TestWindow(t *testing.T) {
 }
 
 func TestConcurrency(t *testing.T) {
-	kinds := []string{"enter", "enter", "enter", "try", "advance", "cancel", "leave", "leave", "leave", "settle", "limit", "stats"}
+	s := script{kinds: strings.Fields("enter late enter try advance cancel leave leave leave settle limit stats")}
 	explore(t, 300, func(rt *rapid.T) {
 		n := drawBurst(rt, "n")
-		against(t, rt, fmt.Sprintf("NewConcurrency(%d)", n), kinds, func(b *bubble.B) *single {
+		s.against(t, rt, fmt.Sprintf("NewConcurrency(%d)", n), func(b *bubble.B) *single {
 			return &single{
 				gate: gate.NewConcurrency(n),
 				lane: &lane{leaves: []leaf{newSlots(n)}},

@@ -76,13 +76,14 @@ func (r *run) script(calls []call) (err error) {
 			return err
 		}
 	}
-	for _, w := range r.s.lane.queue {
+	r.say("cancel all, the last first")
+	for n := len(r.s.lane.queue); n > 0; n = len(r.s.lane.queue) {
+		w := r.s.lane.queue[n-1]
 		w.cancelled = true
 		r.cancels[w.id]()
-	}
-	r.say("cancel all")
-	if err := r.check(); err != nil {
-		return err
+		if err := r.check(); err != nil {
+			return err
+		}
 	}
 	return r.stats()
 }
@@ -161,6 +162,9 @@ func (r *run) do(c call) {
 			h.pass.Leave(nil)
 		}
 	case "settle":
+		if r.s.plain && l.leaves[0].heldFor(l.now) > 0 {
+			return
+		}
 		var under []*holder
 		for _, h := range r.held {
 			if !h.left && !h.settled {
@@ -276,7 +280,7 @@ func (r *run) stats() error {
 	if next != unknown {
 		want.NextDue = time.Duration(next - l.now)
 	}
-	if want.NextDue > time.Duration(century) && got.NextDue > time.Duration(century) || next == never && got.NextDue == 0 {
+	if want.NextDue > time.Duration(century) && got.NextDue > time.Duration(century) || next > century && got.NextDue == 0 {
 		want.NextDue = got.NextDue
 	}
 	if got != want {
