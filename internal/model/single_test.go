@@ -243,15 +243,7 @@ func (r *run) enter(c call) {
 	l.enter(w)
 	go func() {
 		pass, err := r.s.gate.Enter(ctx, cost)
-		o := outcome{id: id, at: int64(r.b.Now()), kind: "granted"}
-		switch late := (*gate.DeadlineError)(nil); {
-		case errors.As(err, &late):
-			o.kind, o.wait = "late", int64(late.Wait)
-		case errors.As(err, new(*gate.CapacityError)):
-			o.kind = "large"
-		case err != nil:
-			o.kind = "done"
-		}
+		o := told(id, int64(r.b.Now()), err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.seen[id], r.passes[id] = o, pass
