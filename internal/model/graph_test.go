@@ -22,6 +22,7 @@ type vertex struct {
 	through []int // composites on the way to them, itself included
 	held    int64
 	shadows map[int]leaf // what its holds leave of its members that keep a rate
+	own     map[int]leaf // the same, if those do not count who come by other ways
 }
 
 type queued struct {
@@ -71,12 +72,23 @@ func (g *graph) capacity(v int) int {
 
 // room reports whether all limits of an entry have room at an instant.
 func (g *graph) room(v, cost int, at int64) bool {
+	return g.allowed(v, cost, at) && !slices.ContainsFunc(g.needs(v), func(n limit) bool { return n.when(at, cost) != at })
+}
+
+// allowed reports whether an entry may be let in. After a hold of a composite it is not told
+// whether those count who come by other ways.
+func (g *graph) allowed(v, cost int, at int64) bool {
 	if g.heldUntil(v) > at {
 		return false
 	}
-	for _, n := range g.needs(v) {
-		if n.when(at, cost) != at {
+	for _, m := range g.gates[v].members {
+		if g.leaves[m].when(at, cost) != at {
 			return false
+		}
+		for _, c := range g.gates[v].through {
+			if s := g.gates[c].own[m]; s != nil && s.when(at, cost) != at {
+				return false
+			}
 		}
 	}
 	return true
@@ -86,8 +98,11 @@ func (g *graph) room(v, cost int, at int64) bool {
 func (g *graph) take(v, id, cost int, at int64) {
 	for _, m := range g.gates[v].members {
 		g.leaves[m].take(at, id, cost, false)
-		for _, c := range g.gates {
+		for i, c := range g.gates {
 			if s := c.shadows[m]; s != nil {
+				s.take(at, id, cost, false)
+			}
+			if s := c.own[m]; s != nil && slices.Contains(g.gates[v].through, i) {
 				s.take(at, id, cost, false)
 			}
 		}
@@ -100,6 +115,7 @@ func (g *graph) each(m int, f func(leaf)) {
 	for _, c := range g.gates {
 		if s := c.shadows[m]; s != nil {
 			f(s)
+			f(c.own[m])
 		}
 	}
 }
@@ -119,12 +135,13 @@ func (g *graph) hold(v int, d int64) {
 	for _, m := range c.members {
 		if b, ok := g.leaves[m].(*bucket); ok {
 			if c.shadows == nil {
-				c.shadows = map[int]leaf{}
+				c.shadows, c.own = map[int]leaf{}, map[int]leaf{}
 			}
 			if c.shadows[m] == nil {
-				c.shadows[m] = b.clone()
+				c.shadows[m], c.own[m] = b.clone(), b.clone()
 			}
 			c.shadows[m].hold(g.now, d)
+			c.own[m].hold(g.now, d)
 		}
 	}
 }
@@ -293,7 +310,7 @@ func (g *graph) instant(ids []int) error {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
 	for _, q := range granted {
-		if !g.room(q.gate, q.cost, g.now) {
+		if !g.allowed(q.gate, q.cost, g.now) {
 			return fmt.Errorf("#%d admitted at %d without room", q.id, g.now)
 		}
 		g.take(q.gate, q.id, q.cost, g.now)
@@ -329,7 +346,7 @@ func (g *graph) worst(i int) int64 {
 		for m, s := range c.gates[v].shadows {
 			shadows[m] = s.clone()
 		}
-		c.gates[v].shadows = shadows
+		c.gates[v].shadows, c.gates[v].own = shadows, nil
 	}
 	at := g.now
 	for _, q := range g.waiting[:i+1] {
@@ -355,8 +372,8 @@ func (g *graph) worst(i int) int64 {
 func (g *graph) try(v, id, cost int, ok bool) error {
 	q := &queued{want: want{id: id, gate: v, cost: cost}}
 	g.waiting = append(g.waiting, q)
-	may := cost <= g.capacity(v) && g.room(v, cost, g.now) && g.head(q)
-	must := may && !g.reason(q, g.now)
+	may := cost <= g.capacity(v) && g.allowed(v, cost, g.now) && g.head(q)
+	must := may && g.room(v, cost, g.now) && !g.reason(q, g.now)
 	g.waiting = g.waiting[:len(g.waiting)-1]
 	if ok {
 		g.take(v, id, cost, g.now)
