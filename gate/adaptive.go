@@ -119,6 +119,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, 0),
 		step:  adapt.New(c),
 	}
+	g.state.Track()
 	g.n.init(g.member(), g.clk)
 	g.n.absent.state = &g.state
 	g.n.alarm.Tune(timing.Auto, g.step.Interval(), g.state.Slack())
@@ -216,9 +217,11 @@ func (m *adaptiveMember) arrive(now int64) int64 { return m.state.Arrive(now) }
 func (m *adaptiveMember) due(_, since int64, cost int) int64 {
 	return m.state.Due(since, 0, cost)
 }
-func (m *adaptiveMember) plan(_, since int64, ahead uint64, cost int) int64 {
-	return m.state.Due(since, ahead, cost)
+func (m *adaptiveMember) plan(now int64, ahead uint64, cost, _ int) (least, latest int64) {
+	at := m.state.Due(now, ahead, cost)
+	return at, at
 }
+func (m *adaptiveMember) outlook(now int64) outlook { return &sumOutlook{m: m, now: now} }
 func (m *adaptiveMember) take(now, since int64, cost int) uint64 {
 	m.state.Take(now, since, cost)
 	m.last = now
@@ -234,7 +237,9 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 		d := m.n.lock()
 		before := m.step.Interval()
 		if m.step.Success(mark) {
-			g.repace(m.n.lane.read(d))
+			now := m.n.lane.read(d)
+			g.repace(now)
+			g.n.follow(now)
 			if m.step.Interval() > before {
 				g.n.replan(d)
 			} else {
@@ -259,13 +264,20 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 	})
 }
 
-func (m *adaptiveMember) undo(_ uint64, cost int, granted int64) {
-	m.n.change(func(now int64) { m.state.Undo(now, granted, cost) })
+func (m *adaptiveMember) undo(now int64, mark uint64, cost int, granted int64) (later bool) {
+	m.state.Undo(now, granted, m.entry(mark), cost)
+	return true // lateness until here is of no account
 }
 
-func (m *adaptiveMember) settle(_ uint64, cost, actual int) {
-	m.n.change(func(now int64) { m.state.Settle(now, actual-cost) })
+func (m *adaptiveMember) settle(now int64, mark uint64, cost, actual int) (later bool) {
+	m.state.Settle(now, m.entry(mark), cost, actual)
+	return true
 }
+
+func (m *adaptiveMember) bucket() *schedule.Schedule { return &m.state }
+
+// entry: the mark ends in the number of the entry.
+func (m *adaptiveMember) entry(mark uint64) uint64 { return m.state.Numbered(uint32(mark)) }
 
 // adaptiveKeeper is the Adaptive that a pass goes back to.
 type adaptiveKeeper Adaptive
@@ -274,5 +286,5 @@ func (k *adaptiveKeeper) Leave(mark uint64, cost int, err error) {
 	(*adaptiveMember)(k).leave(mark, cost, err)
 }
 func (k *adaptiveKeeper) Settle(mark uint64, cost, actual int) {
-	(*adaptiveMember)(k).settle(mark, cost, actual)
+	k.n.lane.settle([]uint64{mark}, cost, actual)
 }

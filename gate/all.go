@@ -137,6 +137,7 @@ type joint struct {
 	turn  atomic.Uint64
 	all   *all
 	cost  int
+	done  bool     // it has been settled
 	marks []uint64 // of the members
 	outs  []Pass   // of the gates outside
 }
@@ -284,16 +285,16 @@ func (a *all) joint(cost int) *joint {
 	if j == nil {
 		j = &joint{all: a, marks: make([]uint64, max(len(a.inside), 1)), outs: make([]Pass, 0, len(a.outside))}
 	}
-	j.cost = cost
+	j.cost, j.done = cost, false
 	return j
 }
 
-// done takes the joint out of use, so that it can be used again, and reports whether
+// end takes the joint out of use, so that it can be used again, and reports whether
 // turn was still the current one.
-func (j *joint) done(turn uint64) bool { return j.turn.CompareAndSwap(turn, turn+1) }
+func (j *joint) end(turn uint64) bool { return j.turn.CompareAndSwap(turn, turn+1) }
 
 func (j *joint) Leave(turn uint64, _ int, err error) {
-	if !j.done(turn) {
+	if !j.end(turn) {
 		panic("gate: Pass.Leave: must be called once, got a second call")
 	}
 	// Who learns of a throttle comes before who has slots: these go at once to those who wait.
@@ -339,12 +340,11 @@ func (j *joint) Settle(turn uint64, _, actual int) {
 	if j.turn.Load() != turn {
 		panic("gate: Pass.Settle: must be called before Leave, got a call after it")
 	}
-	for i, m := range j.all.inside {
-		m.settle(j.marks[i], j.cost, actual)
+	if j.done {
+		panic(settledTwice)
 	}
-	for _, l := range j.all.latches {
-		l.settle(0, j.cost, actual)
-	}
+	j.done = true
+	j.all.lane().settle(j.marks, j.cost, actual)
 	for _, p := range j.outs {
 		p.Settle(actual)
 	}
@@ -353,7 +353,7 @@ func (j *joint) Settle(turn uint64, _, actual int) {
 
 // undo takes back an entry that a gate outside has refused with err.
 func (j *joint) undo(err error) {
-	j.done(j.turn.Load())
+	j.end(j.turn.Load())
 	defer func() {
 		j.all.lane().undo(j.marks, j.cost, 0)
 		j.free()

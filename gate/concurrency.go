@@ -44,6 +44,16 @@ const (
 	freeBits = 20
 )
 
+// pick is what an attempt without the lock finds out.
+type pick int
+
+const (
+	picked pick = iota // the entry is admitted
+	full               // there is no room for it at this instant
+	again              // another entry was faster
+	busy               // the lock is needed
+)
+
 // maxSlots is the largest size, and the most that a pass can come to cost.
 const maxSlots = 1 << 40
 
@@ -211,7 +221,8 @@ type desk struct {
 	gate *Concurrency
 	bit  int64    // of the gate's word; 0: the desk belongs to no gate
 	more int      // what the pass, settled, costs beyond what it says
-	_    [32]byte // to a cache line each
+	done bool     // it has been settled
+	_    [24]byte // to a cache line each
 }
 
 // desks are for passes that have none of their gate's.
@@ -251,8 +262,8 @@ func (g *Concurrency) pass(bit int64, cost int) Pass {
 func (t *desk) Leave(turn uint64, cost int, _ error) {
 	if t.turn.Load() == turn {
 		g, bit, more := t.gate, t.bit, t.more
-		if more != 0 {
-			t.more = 0
+		if t.done {
+			t.more, t.done = 0, false
 		}
 		if t.turn.CompareAndSwap(turn, turn+1) {
 			if bit == 0 {
@@ -274,9 +285,11 @@ func (t *desk) Settle(turn uint64, cost, actual int) {
 	if t.turn.Load() != turn {
 		panic("gate: Pass.Settle: must be called before Leave, got a call after it")
 	}
-	before := t.more
-	t.more = int(charge(actual)) - cost
-	t.gate.correct(int64(before-t.more), 0)
+	if t.done {
+		panic(settledTwice)
+	}
+	t.done, t.more = true, int(charge(actual))-cost
+	t.gate.correct(int64(-t.more), 0)
 }
 
 // charge returns the slots that a cost takes. One that is a mistake stays within the word.
@@ -318,14 +331,19 @@ func (m *slotMember) due(now, _ int64, cost int) int64 {
 	}
 	return now
 }
-func (m *slotMember) plan(now, _ int64, _ uint64, _ int) int64 { return now }
+func (m *slotMember) plan(now int64, _ uint64, _, _ int) (least, latest int64) { return now, now }
+func (m *slotMember) outlook(now int64) outlook                                { return &sumOutlook{m: m, now: now} }
 func (m *slotMember) take(_, _ int64, cost int) uint64 {
 	m.word.Add(-int64(cost) << freeBits)
 	return 0
 }
 func (m *slotMember) woke(int64, int64)                 {}
 func (m *slotMember) leave(_ uint64, cost int, _ error) { (*Concurrency)(m).correct(charge(cost), 0) }
-func (m *slotMember) undo(_ uint64, cost int, _ int64)  { (*Concurrency)(m).correct(charge(cost), 0) }
-func (m *slotMember) settle(_ uint64, cost, actual int) {
-	(*Concurrency)(m).correct(charge(cost)-charge(actual), 0)
+func (m *slotMember) undo(now int64, mark uint64, cost int, _ int64) (later bool) {
+	return m.settle(now, mark, cost, 0)
+}
+func (m *slotMember) settle(_ int64, _ uint64, cost, actual int) (later bool) {
+	m.word.Add((charge(cost) - charge(actual)) << freeBits)
+	(*Concurrency)(m).balance()
+	return false // when there will be slots is not known
 }

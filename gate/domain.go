@@ -31,7 +31,7 @@ type domain struct {
 var domains atomic.Uint64
 
 // member is a gate of this package that decides by itself. All methods but node and
-// the last four are called under the lock of its domain.
+// the last two are called under the lock of its domain.
 type member interface {
 	node() *node
 
@@ -51,8 +51,11 @@ type member interface {
 	// as things stand; never where that is not known. Not later than now: it may go.
 	due(now, since int64, cost int) int64
 	// plan returns the instant before which an entry certainly can't go that comes
-	// behind others who cost ahead.
-	plan(now, since int64, ahead uint64, cost int) int64
+	// behind others who cost ahead, none of them more than dearest, and one by which it
+	// will have gone if nothing but time keeps it back.
+	plan(now int64, ahead uint64, cost, dearest int) (least, latest int64)
+	// outlook tells when each of those who wait can go.
+	outlook(now int64) outlook
 	// take lets an entry go that is due, and returns what leave and settle need to know
 	// of it.
 	take(now, since int64, cost int) (mark uint64)
@@ -60,13 +63,15 @@ type member interface {
 	// now.
 	woke(now, granted int64)
 
-	// Stats, undo, leave and settle take the lock themselves. The latter two end and correct an
-	// entry, as Pass does; undo takes one back that was let go at the given instant, or, if
-	// that is 0, waited elsewhere since.
+	// undo takes an entry back that was granted at the given instant, or, if that is 0, waited
+	// elsewhere since. settle corrects the cost of an entry, as Pass does. Both report whether an
+	// entry that waits may be due later for it.
+	undo(now int64, mark uint64, cost int, granted int64) (later bool)
+	settle(now int64, mark uint64, cost, actual int) (later bool)
+
+	// Stats and leave take the lock themselves. leave ends an entry, as Pass does.
 	Stats() Stats
-	undo(mark uint64, cost int, granted int64)
 	leave(mark uint64, cost int, err error)
-	settle(mark uint64, cost, actual int)
 }
 
 // node is what every member has: its place in a domain, its own lane, and the line of
@@ -79,6 +84,7 @@ type node struct {
 	alarm  *timing.Alarm // nil where clk is
 	parked parking       // guarded by the domain: who waits for this member, by arrival
 	front  int64         // guarded by the domain: until then somebody else stood first here; 0 where clk is nil
+	copies []*latch      // guarded by the domain: those that have a copy of the member
 	lanes  []*place      // guarded by the domain: all lanes with this member where somebody waits
 	now    int64         // guarded by the domain: the last reading of the clock since it was synced
 	synced bool          // guarded by the domain: it is in domain.synced
@@ -298,9 +304,18 @@ func (n *node) look() {
 // change runs f under the lock, with the member synced, and re-plans everyone who waits.
 func (n *node) change(f func(now int64)) {
 	d := n.lock()
-	f(n.lane.read(d))
+	now := n.lane.read(d)
+	f(now)
+	n.follow(now)
 	n.replan(d)
 	d.unlock()
+}
+
+// follow brings the copies of the member in line with its plan, at the instant of the change.
+func (n *node) follow(now int64) {
+	for i := len(n.copies) - 1; i >= 0; i-- {
+		n.copies[i].follow(now) // takes it out of n.copies, if it is of no use any more
+	}
 }
 
 // replan looks after everyone who waits when the plan of the member has changed.

@@ -33,7 +33,7 @@ func (e *CapacityError) Error() string {
 // DeadlineError is returned to an entry whose wait is known to outlast the deadline of
 // its context, without waiting for it. It matches [context.DeadlineExceeded].
 type DeadlineError struct {
-	Wait time.Duration // how long the entry would have to wait, from when it was refused
+	Wait time.Duration // how long the entry would have to wait, at least, from when it was refused
 }
 
 // Error names the wait.

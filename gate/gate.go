@@ -50,15 +50,24 @@ func (p Pass) Leave(err error) {
 // Settle says what the entry did cost, where that was only guessed when it entered:
 // tokens too many come back at once, tokens too few become a debt that those who come
 // next wait for. Settle(0) gives back everything. Call it at most once, and before
-// Leave. It panics if actual is negative, and after Leave as Leave itself does.
+// Leave. It panics if actual is negative, and after Leave as Leave itself does. A second
+// call panics where that is found out: by a [Concurrency], a composite, and a [Window] that
+// still counts the entry.
+//
+// A [Rate] or an [Adaptive] gives back no more than if the entry had cost the actual number from
+// the start: tokens that its full bucket has turned away since would have been turned away
+// then, too.
 func (p Pass) Settle(actual int) {
 	if actual < 0 {
 		panic(fmt.Sprintf("gate: Pass.Settle: actual must not be negative, got %d", actual))
 	}
-	if p.keeper != nil && actual != p.cost {
+	if p.keeper != nil {
 		p.keeper.Settle(p.id, p.cost, actual)
 	}
 }
+
+// settledTwice is the panic of a second Settle.
+const settledTwice = "gate: Pass.Settle: must be called once, got a second call"
 
 // Keeper is what a [Pass] goes back to. Only somebody who writes a gate needs it.
 type Keeper interface {

@@ -128,10 +128,10 @@ func (l *lane) enter(ctx context.Context, cost int, marks *[]uint64) (uint64, er
 	if l.clk != nil {
 		if t, ok := ctx.Deadline(); ok {
 			deadline = l.clk.At(t)
-			if plan := l.plan(now, l.costs, cost); plan >= deadline {
+			if turn := l.turn(now, cost, deadline); turn >= deadline {
 				d.unlock()
 				l.refused.Add(1)
-				return 0, &DeadlineError{Wait: time.Duration(plan - now)}
+				return 0, &DeadlineError{Wait: time.Duration(turn - now)}
 			}
 		}
 	}
@@ -302,7 +302,7 @@ func (l *lane) admit(d *domain, cost int, marks []uint64) (now int64, blocked *p
 		p.n.granted.Add(1)
 	}
 	for _, q := range l.latches {
-		q.pass(d, now, now, cost)
+		q.pass(l, marks, now, now, cost)
 	}
 	return now, nil, nil
 }
@@ -316,13 +316,39 @@ func (l *lane) limit() int {
 	return least
 }
 
-// plan returns the instant before which an entry behind others who cost ahead can't go.
-func (l *lane) plan(now int64, ahead uint64, cost int) int64 {
-	at := now
-	for i := range l.places {
-		at = max(at, l.places[i].m.plan(now, now, ahead, cost))
+// turn returns the instant before which a newcomer behind all that wait can't be admitted. It need
+// not be the last such instant where that makes no difference to the deadline.
+func (l *lane) turn(now int64, cost int, deadline int64) int64 {
+	least, latest := l.plan(now, l.costs, cost, max(l.dearest, cost))
+	if least >= deadline || latest < deadline {
+		return least
 	}
-	return at
+	o := l.outlook(now)
+	for w := l.head; w != nil; w = w.next {
+		o.turn(w.cost)
+		o.stays(w.cost)
+	}
+	return o.turn(cost)
+}
+
+// plan returns the instant before which an entry behind others who cost ahead can't go, and one at
+// which it will have gone, none of them being dearer, if nothing but time keeps it back.
+func (l *lane) plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
+	least, latest = now, now
+	for i := range l.places {
+		a, b := l.places[i].m.plan(now, ahead, cost, dearest)
+		least, latest = max(least, a), max(latest, b)
+	}
+	return least, latest
+}
+
+// outlook is the outlook of all members.
+func (l *lane) outlook(now int64) laneOutlook {
+	all := make(laneOutlook, len(l.places))
+	for i := range l.places {
+		all[i] = l.places[i].m.outlook(now)
+	}
+	return all
 }
 
 // blocker returns a place, other than p, that keeps the head back at now, or nil. Then the head
@@ -375,7 +401,7 @@ func (l *lane) grant(d *domain, now int64) {
 		p.n.absent.let(w.cost)
 	}
 	for _, q := range l.latches {
-		q.pass(d, now, w.since, w.cost)
+		q.pass(l, *w.marks, now, w.since, w.cost)
 	}
 	l.finish(d, w, now, granted, int64(mark))
 }
@@ -407,26 +433,31 @@ func (l *lane) review(d *domain, now int64) {
 		gone = gone || l.places[i].m.broken() != nil
 	}
 	most := l.limit()
-	if !gone && l.dearest <= most && (l.soonest == never || l.plan(now, l.costs, 0) < l.soonest) {
-		return
+	if !gone && l.dearest <= most {
+		if l.soonest == never {
+			return
+		}
+		if _, latest := l.plan(now, l.costs, 0, l.dearest); latest < l.soonest {
+			return
+		}
 	}
-	var ahead uint64
+	o := l.outlook(now)
 	dearest, soonest := 0, int64(never)
 	for w := l.head; w != nil; {
 		next := w.next
-		plan := int64(0)
-		if w.deadline != never {
-			plan = l.plan(now, ahead, w.cost)
+		turn := int64(0)
+		if !gone && w.cost <= most {
+			turn = o.turn(w.cost)
 		}
 		switch {
 		case gone:
 			l.finish(d, w, now, broken, 0)
 		case w.cost > most:
 			l.finish(d, w, now, oversize, int64(most))
-		case plan >= w.deadline:
-			l.finish(d, w, now, hopeless, plan-now)
+		case turn >= w.deadline && w.deadline != never:
+			l.finish(d, w, now, hopeless, turn-now)
 		default:
-			ahead = add(ahead, w.cost)
+			o.stays(w.cost)
 			dearest, soonest = max(dearest, w.cost), min(soonest, w.deadline)
 		}
 		w = next
@@ -437,14 +468,45 @@ func (l *lane) review(d *domain, now int64) {
 // undo takes back an entry that was admitted at the given instant and did not go. 0 says that it
 // waited elsewhere since.
 func (l *lane) undo(marks []uint64, cost int, granted int64) {
-	members := l.members()
-	for i := range members {
-		p := &members[i]
-		p.n.granted.Add(^uint64(0))
-		p.m.undo(marks[i], cost, granted)
+	for i := range l.members() {
+		l.places[i].n.granted.Add(^uint64(0))
 	}
-	for _, q := range l.latches {
-		q.undo(0, cost, granted)
+	l.correct(func(now int64) (later bool) {
+		for i := range l.members() {
+			later = l.places[i].m.undo(now, marks[i], cost, granted) || later
+		}
+		for _, q := range l.latches {
+			q.undone(l, now, marks, cost, granted)
+		}
+		return later
+	})
+}
+
+// settle makes the cost of an entry the actual one, for all members at one instant.
+func (l *lane) settle(marks []uint64, cost, actual int) {
+	l.correct(func(now int64) (later bool) {
+		for i := range l.members() {
+			later = l.places[i].m.settle(now, marks[i], cost, actual) || later
+		}
+		for _, q := range l.latches {
+			q.settled(l, now, marks, cost, actual)
+		}
+		return later
+	})
+}
+
+// correct changes what members know of an entry. f reports whether one that waits may be due later
+// for it.
+func (l *lane) correct(f func(now int64) (later bool)) {
+	d := l.lock()
+	defer d.unlock() // also where a pass is settled twice
+	later := f(l.read(d))
+	for i := range l.places {
+		if n := l.places[i].n; later {
+			n.replan(d)
+		} else {
+			n.revisit(d)
+		}
 	}
 }
 

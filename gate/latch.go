@@ -30,8 +30,16 @@ type latch struct {
 
 // trail is a copy of a member that has been held.
 type trail struct {
-	of  *schedule.Schedule // the member's own
+	of  bucketed
 	own schedule.Schedule
+}
+
+// bucketed is a member that goes by a schedule.
+type bucketed interface {
+	member
+	bucket() *schedule.Schedule
+	// entry returns the mark that the schedule gave an entry with that mark.
+	entry(mark uint64) uint64
 }
 
 // wind gives the latch a clock, if it has none. The domain is locked.
@@ -68,9 +76,10 @@ func (l *latch) shut(now, until int64) {
 	l.until = until
 	l.follow(now)
 	for _, p := range l.n.lane.members() {
-		s := bucket(p.m)
-		if s != nil && !slices.ContainsFunc(l.after, func(t trail) bool { return t.of == s }) {
-			l.after = append(l.after, trail{s, *s})
+		m, ok := p.m.(bucketed)
+		if ok && !slices.ContainsFunc(l.after, func(t trail) bool { return t.of == m }) {
+			l.after = append(l.after, trail{m, m.bucket().Clone()})
+			p.n.copies = append(p.n.copies, l)
 		}
 	}
 	for i := range l.after {
@@ -78,40 +87,57 @@ func (l *latch) shut(now, until int64) {
 	}
 }
 
-// bucket returns the schedule of a member that has one.
-func bucket(m member) *schedule.Schedule {
-	switch m := m.(type) {
-	case *rateMember:
-		return &m.state
-	case *adaptiveMember:
-		return &m.state
-	}
-	return nil
-}
-
 // follow brings the copies in line with the plans of their members, and drops those that
-// are full: whatever may be saved up, the composite's entries have saved up themselves. Who
-// waits was due when the copy said, though, so it stays until they have gone.
+// are full: whatever may be saved up, the composite's entries have saved up themselves. A waiter
+// was due when the copy said, so a copy stays until all of them have gone.
 func (l *latch) follow(now int64) {
 	if len(l.n.parked) == 0 {
-		l.after = slices.DeleteFunc(l.after, func(t trail) bool { return t.own.Full(now) })
+		l.after = slices.DeleteFunc(l.after, func(t trail) bool {
+			full := t.own.Full(now)
+			if n := t.of.node(); full {
+				n.copies = slices.DeleteFunc(n.copies, func(q *latch) bool { return q == l })
+			}
+			return full
+		})
 	}
 	for i := range l.after {
-		l.after[i].own.Follow(now, l.after[i].of)
+		l.after[i].own.Follow(now, l.after[i].of.bucket())
 	}
 }
 
-// pass lets an entry go that counts from since on, of which the members know already. Whoever
-// else waits for a copy that is of no use any more, is to be looked at.
-func (l *latch) pass(d *domain, now, since int64, cost int) {
-	if len(l.after) == 0 {
-		return
+// each calls f with every copy and the mark that an entry has there. l is the entry's lane, and marks
+// are those of its members.
+func (q *latch) each(l *lane, marks []uint64, f func(own *schedule.Schedule, mark uint64)) {
+	for i := range q.after {
+		t := &q.after[i]
+		for j := range l.members() {
+			if l.places[j].m == member(t.of) {
+				f(&t.own, t.of.entry(marks[j]))
+			}
+		}
 	}
-	for i := range l.after {
-		l.after[i].own.Take(now, since, cost)
-	}
-	l.after = slices.DeleteFunc(l.after, func(t trail) bool { return t.own.Behind(now, t.of) })
-	d.mark(&l.n)
+}
+
+// pass charges an admitted entry to the copies.
+func (q *latch) pass(l *lane, marks []uint64, now, since int64, cost int) {
+	q.each(l, marks, func(own *schedule.Schedule, mark uint64) { own.TakeAs(mark, now, since, cost) })
+}
+
+// undone takes an entry back from the copies.
+func (q *latch) undone(l *lane, now int64, marks []uint64, cost int, granted int64) {
+	q.follow(now)
+	q.each(l, marks, func(own *schedule.Schedule, mark uint64) {
+		if granted == 0 {
+			own.Track()
+		}
+		own.Undo(now, granted, mark, cost)
+	})
+}
+
+// settled makes the cost of an entry the actual one in the copies.
+func (q *latch) settled(l *lane, now int64, marks []uint64, cost, actual int) {
+	q.follow(now)
+	q.each(l, marks, func(own *schedule.Schedule, mark uint64) { own.Settle(now, mark, cost, actual) })
 }
 
 // keeps reports whether the latch, or somebody who waits for it, keeps a newcomer back.
@@ -126,9 +152,18 @@ func (l *latch) broken() error          { return nil }
 func (l *latch) limit() int             { return math.MaxInt }
 func (l *latch) arrive(now int64) int64 { return now }
 
-func (l *latch) due(now, since int64, cost int) int64 { return l.plan(now, since, 0, cost) }
+func (l *latch) due(now, since int64, cost int) int64 { return l.next(now, since, 0, cost) }
 
-func (l *latch) plan(now, since int64, ahead uint64, cost int) int64 {
+func (l *latch) plan(now int64, ahead uint64, cost, _ int) (least, latest int64) {
+	at := l.next(now, now, ahead, cost)
+	return at, at
+}
+
+func (l *latch) outlook(now int64) outlook { return &sumOutlook{m: l, now: now} }
+
+// next returns the first instant at which an entry may go that counts from since on, behind others who
+// cost ahead.
+func (l *latch) next(now, since int64, ahead uint64, cost int) int64 {
 	at := max(since, l.until)
 	if len(l.after) > 0 {
 		l.follow(now)
@@ -139,38 +174,16 @@ func (l *latch) plan(now, since int64, ahead uint64, cost int) int64 {
 	return at
 }
 
-// take and leave do nothing: see pass.
-func (l *latch) take(int64, int64, int) uint64 { return 0 }
-func (l *latch) leave(uint64, int, error)      {}
+// The lane tells a latch with pass, undone and settled.
+func (l *latch) take(int64, int64, int) uint64       { return 0 }
+func (l *latch) leave(uint64, int, error)            {}
+func (l *latch) undo(int64, uint64, int, int64) bool { return false }
+func (l *latch) settle(int64, uint64, int, int) bool { return false }
 
 func (l *latch) woke(now, granted int64) {
 	for i := range l.after {
 		l.after[i].own.Woke(now, granted)
 	}
-}
-
-func (l *latch) undo(_ uint64, cost int, granted int64) {
-	l.correct(func(own *schedule.Schedule, now int64) { own.Undo(now, granted, cost) })
-}
-
-func (l *latch) settle(_ uint64, cost, actual int) {
-	l.correct(func(own *schedule.Schedule, now int64) { own.Settle(now, actual-cost) })
-}
-
-// correct changes the copies of rates that are still in force.
-func (l *latch) correct(f func(own *schedule.Schedule, now int64)) {
-	d := l.n.lock()
-	trailed := len(l.after) > 0
-	d.unlock()
-	if !trailed {
-		return
-	}
-	l.n.change(func(now int64) {
-		l.follow(now)
-		for i := range l.after {
-			f(&l.after[i].own, now)
-		}
-	})
 }
 
 // Stats are those of the hold.

@@ -53,8 +53,9 @@ type company struct {
 
 type member struct {
 	waiter
-	lane   int
-	events int // since it came to the head of its lane
+	lane    int
+	events  int // since it came to the head of its lane
+	settled bool
 }
 
 func newCompany(s *stage, r pace.Rate, slack time.Duration, burst, n int, span time.Duration, size int) *company {
@@ -112,8 +113,7 @@ func (m *latchModel) hold(now, until int64) {
 		return
 	}
 	if m.trail(now) == nil {
-		b := *m.rate
-		m.after = &b
+		m.after = m.rate.copy()
 	}
 	m.after.hold(until)
 }
@@ -136,9 +136,6 @@ func (m *latchModel) due(now, since int64, cost int) int64 {
 func (m *latchModel) take(now, since int64, cost, id int) {
 	if b := m.trail(now); b != nil {
 		b.take(now, since, cost, id)
-		if b.held <= now && b.full.Cmp(m.rate.full) <= 0 {
-			m.after = nil
-		}
 	}
 }
 
@@ -149,14 +146,14 @@ func (m *latchModel) change(now int64, f func(*bucketModel)) {
 	}
 }
 
-func (m *latchModel) capacity() int                             { return math.MaxInt }
-func (m *latchModel) arrive(now int64) int64                    { return now }
-func (m *latchModel) plan(now int64, ahead int, cost int) int64 { return m.held }
-func (m *latchModel) rest(int64)                                {}
-func (m *latchModel) inUse(int64) int                           { return 0 }
-func (m *latchModel) heldUntil() int64                          { return m.held }
-func (m *latchModel) idle(now int64) bool                       { return m.held <= now && m.trail(now) == nil }
-func (m *latchModel) fresh() int64                              { return m.held }
+func (m *latchModel) capacity() int                { return math.MaxInt }
+func (m *latchModel) arrive(now int64) int64       { return now }
+func (m *latchModel) plan(int64, []int, int) int64 { return m.held }
+func (m *latchModel) rest(int64)                   {}
+func (m *latchModel) inUse(int64) int              { return 0 }
+func (m *latchModel) heldUntil() int64             { return m.held }
+func (m *latchModel) idle(now int64) bool          { return m.held <= now && m.trail(now) == nil }
+func (m *latchModel) fresh() int64                 { return m.held }
 
 // shut reports whether the entries of a lane are held.
 func (c *company) shut(lane int) bool {
@@ -426,28 +423,26 @@ func (c *company) step(id int, o modelOp) error {
 			break
 		}
 		w := c.holding[ids[int(o.a)%len(ids)]]
-		// A composite settles with one member after the other; somebody who waits could get
-		// in between, and it would matter which came first.
-		if o.kind == opSettle && (len(lanes[w.lane]) == 1 || len(c.waiting) == 0) {
+		if o.kind == opSettle && !w.settled {
 			actual := int(o.a % 4)
 			for _, m := range lanes[w.lane] {
 				switch delta := actual - w.cost; {
-				case delta == 0:
 				case m == ofRate:
-					c.rate.settle(c.at, delta)
+					c.rate.settle(c.at, w.id, w.cost, actual)
 				case m == ofWindow:
 					c.window.settle(c.at, w.id, actual)
 				case m < ofOthers:
 					c.members[m].(*slotModel).used += delta
 				default:
-					c.latches[m].change(c.at, func(b *bucketModel) { b.settle(c.at, delta) })
+					c.latches[m].change(c.at, func(b *bucketModel) { b.settle(c.at, w.id, w.cost, actual) })
 				}
 			}
 			c.passes[w.id].Settle(actual)
-			w.cost = actual
+			w.cost, w.settled = actual, true
 			changed = w.lane
+		} else {
+			c.leave(w)
 		}
-		c.leave(w)
 	case opHold:
 		d := time.Duration(1+o.a%500) * time.Millisecond
 		if changed = lane; !needs(lane, ofRate) && !needs(lane, ofWindow) {
@@ -492,10 +487,6 @@ func (c *company) step(id int, o modelOp) error {
 		}
 	}
 	c.settle()
-	// A composite where nobody waits learns of a new plan when somebody looks next.
-	for l := range c.latches {
-		gate.StatsOf(c.gates[l])
-	}
 	defer c.plan()
 	return c.check(before)
 }

@@ -20,13 +20,13 @@ func (m *slotModel) due(now, _ int64, cost int) int64 {
 	}
 	return now
 }
-func (m *slotModel) plan(now int64, _, _ int) int64 { return now }
-func (m *slotModel) take(_, _ int64, cost, _ int)   { m.used += cost }
-func (m *slotModel) rest(int64)                     {}
-func (m *slotModel) inUse(int64) int                { return m.used }
-func (m *slotModel) heldUntil() int64               { return 0 }
-func (m *slotModel) idle(int64) bool                { return m.used == 0 }
-func (m *slotModel) fresh() int64                   { return 0 }
+func (m *slotModel) plan(now int64, _ []int, _ int) int64 { return now }
+func (m *slotModel) take(_, _ int64, cost, _ int)         { m.used += cost }
+func (m *slotModel) rest(int64)                           {}
+func (m *slotModel) inUse(int64) int                      { return m.used }
+func (m *slotModel) heldUntil() int64                     { return 0 }
+func (m *slotModel) idle(int64) bool                      { return m.used == 0 }
+func (m *slotModel) fresh() int64                         { return 0 }
 
 func TestModelConcurrency(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance,

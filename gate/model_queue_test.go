@@ -31,9 +31,9 @@ const noInstant = math.MaxInt64
 // modelLimit is the reference of what a gate limits. All instants are int64 nanoseconds.
 type modelLimit interface {
 	capacity() int
-	arrive(now int64) int64                    // from when an entry counts that comes at now
-	due(now, since int64, cost int) int64      // when it may go, if nothing changes
-	plan(now int64, ahead int, cost int) int64 // before when it can't, behind others
+	arrive(now int64) int64                      // from when an entry counts that comes at now
+	due(now, since int64, cost int) int64        // when it may go, if nothing changes
+	plan(now int64, ahead []int, cost int) int64 // before when it can't, behind others that cost that
 	take(now, since int64, cost, id int)
 	rest(now int64) // after each call, where nobody waits
 	inUse(now int64) int
@@ -141,12 +141,19 @@ func (q *modelQueue) settled() {
 	}
 }
 
+// refund makes a change by which none that waits can be due later.
+func (q *modelQueue) refund(f func()) {
+	f()
+	q.look()
+	q.settled()
+}
+
 // change makes a change of plan, to which everybody who waits is held at once.
 func (q *modelQueue) change(f func()) {
 	defer q.settled()
 	f()
 	q.look()
-	ahead := 0
+	var ahead []int
 	for _, w := range slices.Clone(q.waiting) {
 		plan := q.plan(q.now, ahead, w.cost)
 		switch {
@@ -157,7 +164,7 @@ func (q *modelQueue) change(f func()) {
 			q.remove(w)
 			q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(plan - q.now)})
 		default:
-			ahead += w.cost
+			ahead = append(ahead, w.cost)
 		}
 	}
 	q.look()
@@ -183,16 +190,27 @@ func (q *modelQueue) enter(w *waiter, try bool) {
 		q.decide(w.id, refused)
 		return
 	}
-	ahead := 0
-	for _, v := range q.waiting {
-		ahead += v.cost
-	}
+	ahead := q.ahead()
 	if plan := q.plan(q.now, ahead, w.cost); w.deadline != noInstant && plan >= w.deadline {
+		// What is told is not more than what it takes to know that.
+		if m, ok := q.modelLimit.(*windowModel); ok {
+			if least := m.least(q.now, ahead, w.cost); least >= w.deadline {
+				plan = least
+			}
+		}
 		q.decide(w.id, &gate.DeadlineError{Wait: time.Duration(plan - q.now)})
 		return
 	}
 	q.waiting = append(q.waiting, w)
 	q.look()
+}
+
+// ahead returns the costs of those who wait.
+func (q *modelQueue) ahead() (costs []int) {
+	for _, w := range q.waiting {
+		costs = append(costs, w.cost)
+	}
+	return costs
 }
 
 // abandon ends the context of a waiter now.
@@ -496,10 +514,7 @@ func (p *plot) step(id int, o modelOp) error {
 			q.enter(w, false)
 		}
 	case opDeadline:
-		ahead := 0
-		for _, v := range q.waiting {
-			ahead += v.cost
-		}
+		ahead := q.ahead()
 		w.deadline = q.now + odd
 		if plan := q.plan(q.now, ahead, w.cost); o.some && plan != noInstant && plan > q.now+1 {
 			w.deadline = plan + o.b // at the edge
@@ -510,10 +525,7 @@ func (p *plot) step(id int, o modelOp) error {
 	case opTie:
 		probe := *q
 		probe.fates, probe.waiting = map[int]fate{}, slices.Clone(q.waiting)
-		ahead := 0
-		for _, v := range q.waiting {
-			ahead += v.cost
-		}
+		ahead := q.ahead()
 		if w.cost > q.capacity() {
 			break
 		}

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"maps"
 	"math"
 	"math/big"
 	"testing"
@@ -21,16 +22,29 @@ type bucketModel struct {
 
 	late, floor, held int64
 
+	// What the bucket has lacked to be full at each instant at which that mattered, in time, from the
+	// first entry on that cost more than 1, or the first refund.
+	tracked bool
+	lacks   []*big.Rat
+	taken   map[int]takenEntry
+
 	begun   int64 // when the plan began that holds now, as far as it was without a queue
 	planned pace.Rate
 	room    int
+}
+
+// takenEntry is an entry that may be settled.
+type takenEntry struct {
+	at      int64
+	tracked bool
+	since   int // the number of lacks before it
 }
 
 func newBucketModel(r pace.Rate, burst int, slack time.Duration) *bucketModel {
 	if slack == 0 {
 		slack = 10 * time.Millisecond
 	}
-	return &bucketModel{rate: r, planned: r, burst: burst, room: burst, slack: int64(max(slack, 0)), full: rat(0), held: -1}
+	return &bucketModel{rate: r, planned: r, burst: burst, room: burst, slack: int64(max(slack, 0)), full: rat(0), held: -1, taken: map[int]takenEntry{}}
 }
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -71,20 +85,52 @@ func (m *bucketModel) arrive(now int64) int64 {
 	return max(now-m.late, m.floor)
 }
 
-func (m *bucketModel) due(_, since int64, cost int) int64 { return m.plan(since, 0, cost) }
+func (m *bucketModel) due(_, since int64, cost int) int64 { return m.plan(since, nil, cost) }
 
-func (m *bucketModel) plan(since int64, ahead, cost int) int64 {
+func (m *bucketModel) plan(since int64, ahead []int, cost int) int64 {
 	since = max(since, m.floor)
 	at := max(since, m.held)
 	if m.rate.IsUnlimited() {
 		return at
 	}
 	due := m.from(since)
-	due.Add(due, m.times(ahead+cost-m.burst))
+	for _, c := range ahead {
+		cost += c
+	}
+	due.Add(due, m.times(cost-m.burst))
 	return max(at, ceil(due))
 }
 
-func (m *bucketModel) take(now, since int64, cost, _ int) {
+// copy returns a copy to be held.
+func (m *bucketModel) copy() *bucketModel {
+	c := *m
+	c.lacks, c.taken = nil, maps.Clone(m.taken)
+	for _, l := range m.lacks {
+		c.lacks = append(c.lacks, new(big.Rat).Set(l))
+	}
+	return &c
+}
+
+// raise lets the bucket not be full before at, and notes what it lacked then.
+func (m *bucketModel) raise(at *big.Rat) {
+	m.note(at)
+	if m.full.Cmp(at) < 0 {
+		m.full = new(big.Rat).Set(at)
+	}
+}
+
+func (m *bucketModel) note(at *big.Rat) {
+	lack := new(big.Rat).Sub(m.full, at)
+	if lack.Sign() < 0 {
+		lack = rat(0)
+	}
+	if m.tracked {
+		m.lacks = append(m.lacks, lack)
+	}
+}
+
+func (m *bucketModel) take(now, since int64, cost, id int) {
+	m.tracked = m.tracked || cost > 1 && !m.rate.IsUnlimited()
 	since = max(since, m.floor)
 	due := now
 	if now > since {
@@ -92,9 +138,11 @@ func (m *bucketModel) take(now, since int64, cost, _ int) {
 	}
 	m.late = min(max(0, now-due), m.slack)
 	if !m.rate.IsUnlimited() {
+		m.note(rat(max(since, now-m.slack)))
 		m.full = m.from(max(since, now-m.slack))
 		m.full.Add(m.full, m.times(cost))
 	}
+	m.taken[id] = takenEntry{now, m.tracked, len(m.lacks)}
 }
 
 // fill lets a full bucket run over: what is left counts from the instant at which the plan
@@ -102,9 +150,7 @@ func (m *bucketModel) take(now, since int64, cost, _ int) {
 func (m *bucketModel) fill(now int64) (ref int64) {
 	m.floor = max(m.floor, now)
 	ref = max(now, m.held)
-	if m.full.Cmp(rat(ref)) < 0 {
-		m.full = rat(ref)
-	}
+	m.raise(rat(ref))
 	return ref
 }
 
@@ -117,7 +163,18 @@ func (m *bucketModel) setRate(now int64, r pace.Rate) {
 	case m.held >= now:
 		missing.SetInt64(int64(m.burst - 1))
 	}
+	m.note(rat(ref))
+	old := m.interval()
 	m.rate = r
+	for _, l := range m.lacks {
+		if old.Sign() == 0 || r.IsUnlimited() {
+			l.SetInt64(0)
+			continue
+		}
+		unit := new(big.Rat).SetFrac(big.NewInt(1), m.interval().Denom())
+		l.Quo(l.Mul(l.Quo(l, old), m.interval()), unit)
+		l.Mul(new(big.Rat).SetInt(new(big.Int).Div(l.Num(), l.Denom())), unit)
+	}
 	// They take so long at the new rate, rounded up to 1/n of a nanosecond, n reduced.
 	debt := missing.Mul(missing, m.interval())
 	unit := rat(1)
@@ -132,6 +189,9 @@ func (m *bucketModel) setRate(now int64, r pace.Rate) {
 func (m *bucketModel) setBurst(now int64, burst int) {
 	m.fill(now)
 	m.full = new(big.Rat).Add(m.full, m.times(burst-m.burst))
+	if burst < m.burst {
+		m.note(rat(max(now, m.held)))
+	}
 	m.burst = burst
 }
 
@@ -140,23 +200,50 @@ func (m *bucketModel) hold(until int64) {
 		return
 	}
 	m.held, m.floor, m.late = until, max(m.floor, until), 0
-	if least := new(big.Rat).Add(rat(until), m.times(m.burst-1)); m.full.Cmp(least) < 0 {
-		m.full = least
-	}
+	m.raise(new(big.Rat).Add(rat(until), m.times(m.burst-1)))
 }
 
-func (m *bucketModel) settle(now int64, delta int) {
+// settle gives back what would be there had the entry cost less from the start: what the bucket would
+// have turned away since is lost.
+func (m *bucketModel) settle(now int64, id, cost, actual int) {
 	m.floor = max(m.floor, now)
-	if delta > 0 {
+	if actual >= cost {
 		m.fill(now)
+		m.full = new(big.Rat).Add(m.full, m.times(actual-cost))
+		return
 	}
-	m.full = new(big.Rat).Add(m.full, m.times(delta))
+	if m.rate.IsUnlimited() {
+		return
+	}
+	m.tracked = true
+	m.note(rat(now))
+	e, back := m.taken[id], m.times(cost-actual)
+	if !e.tracked {
+		left := new(big.Rat).Sub(m.times(cost), rat(now-e.at))
+		if left.Sign() < 0 {
+			left = rat(0)
+		}
+		if left.Cmp(back) < 0 {
+			back = left
+		}
+	}
+	// Of lacks from before the entry was tracked nothing is known but that it was not less than that.
+	rest := new(big.Rat).Set(back)
+	for _, l := range m.lacks[e.since:] {
+		if l.Cmp(rest) < 0 {
+			rest.Set(l)
+		}
+	}
+	for _, l := range m.lacks[e.since:] {
+		l.Sub(l, rest)
+	}
+	m.full = new(big.Rat).Sub(m.full, rest)
 }
 
 // rest: where nobody waits for a new plan, it counts from then, in whole nanoseconds. So
 // much of a token is lost.
 func (m *bucketModel) rest(now int64) {
-	if m.held > now || m.late > 0 && (m.arrive(now) < now || m.late > 0) {
+	if m.tracked || m.held > now || m.late > 0 && (m.arrive(now) < now || m.late > 0) {
 		return
 	}
 	if m.planned != m.rate || m.room != m.burst {
@@ -227,8 +314,8 @@ func newRatePlot(s *stage, rates []pace.Rate, first pace.Rate, burst int, slack,
 		}
 		return 1 + int(a/3)%m.burst*int(a%2)
 	}
-	p.adjust = func(_, cost, actual int) {
-		p.modelQueue.change(func() { m.settle(p.modelQueue.now, actual-cost) })
+	p.adjust = func(id, cost, actual int) {
+		p.modelQueue.change(func() { m.settle(p.modelQueue.now, id, cost, actual) })
 	}
 	p.change = func(o modelOp) bool {
 		now := p.modelQueue.now

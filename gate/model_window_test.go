@@ -55,16 +55,28 @@ func (m *windowModel) capacity() int                   { return m.most }
 func (m *windowModel) arrive(now int64) int64          { return now }
 func (m *windowModel) due(_, since int64, c int) int64 { return m.first(max(since, m.held), c) }
 
-// plan lets the tokens of everybody in front go one by one, as soon as there is room: the
-// entries themselves can't be faster.
-func (m *windowModel) plan(now int64, ahead, cost int) int64 {
+// plan lets all in front go, one after the other, as soon as there is room.
+func (m *windowModel) plan(now int64, ahead []int, cost int) int64 {
 	probe := windowModel{m.most, m.span, m.held, append([]windowGrant(nil), m.all...)}
 	at := max(now, m.held)
-	for range ahead + cost {
-		at = probe.first(at, 1)
-		probe.all = append(probe.all, windowGrant{at: at, tokens: 1})
+	for _, c := range append(ahead[:len(ahead):len(ahead)], cost) {
+		if c > 0 {
+			at = probe.first(at, c)
+		}
+		probe.all = append(probe.all, windowGrant{at: at, tokens: c})
 	}
 	return at
+}
+
+// least lets their tokens go one by one: the entries themselves can't be faster.
+func (m *windowModel) least(now int64, ahead []int, cost int) int64 {
+	var tokens []int
+	for _, c := range append(ahead[:len(ahead):len(ahead)], cost) {
+		for range c {
+			tokens = append(tokens, 1)
+		}
+	}
+	return m.plan(now, tokens[:len(tokens)-1], 1)
 }
 
 func (m *windowModel) take(now, _ int64, cost, id int) {
@@ -129,7 +141,11 @@ func TestModelWindow(t *testing.T) {
 			p.costs = func(a int64) int { return 1 + int(a/3)%(most+1)*int(a%2) }
 			p.adjust = func(id, cost, actual int) {
 				first[id] = cost
-				p.modelQueue.change(func() { m.settle(p.modelQueue.now, id, actual) })
+				change := p.modelQueue.change
+				if actual < cost {
+					change = p.modelQueue.refund
+				}
+				change(func() { m.settle(p.modelQueue.now, id, actual) })
 			}
 			p.change = func(o modelOp) bool {
 				if d := time.Duration(o.a+o.b) * time.Millisecond; o.kind == opHold {

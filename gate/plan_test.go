@@ -438,7 +438,6 @@ func TestSettleReplans(t *testing.T) {
 		p.Settle(7)
 		b.Settle()
 		q.want("waits: 0s")
-		p.Settle(9)
 		p.Leave(nil)
 		if in := g.Stats().InUse; in != 3 {
 			b.Errorf("%d in use, want 3", in)

@@ -74,46 +74,64 @@ func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 	// The clock is read before the word, which is looked at and swapped in one go then: two processors
 	// that do nothing else are less in each other's way. That is worth a third of an entry. A token
 	// may be made out as missing that is there, but if the lock finds it, it is no loss.
+	if cost > 1 {
+		mark, err := g.n.lane.enter(ctx, cost, nil)
+		if err != nil {
+			return Pass{}, err
+		}
+		return Pass{(*rateKeeper)(g), mark, cost}, nil
+	}
 	now := g.clk.Now()
 	c := g.cell.Load()
 	word := c.Load()
 	next, v := c.Next(word, now, cost)
+	mark := uint64(now)
 	if v == schedule.Taken {
 		if c.Swap(word, next) {
-			return Pass{(*rateKeeper)(g), 0, cost}, nil
+			return Pass{(*rateKeeper)(g), mark, cost}, nil
 		}
 		v = g.contend(c, now, cost)
 	}
 	if v != schedule.Taken {
-		if _, err := g.n.lane.enter(ctx, cost, nil); err != nil {
+		var err error
+		if mark, err = g.n.lane.enter(ctx, cost, nil); err != nil {
 			return Pass{}, err
 		}
 	}
-	return Pass{(*rateKeeper)(g), 0, cost}, nil
+	return Pass{(*rateKeeper)(g), mark, cost}, nil
 }
 
 // TryEnter is described at [Gate].
 func (g *Rate) TryEnter(cost int) (Pass, bool) {
 	checkCost("Rate.TryEnter", cost)
+	if cost > 1 {
+		mark, ok := g.n.lane.tryEnter(cost, nil)
+		if !ok {
+			g.n.lane.refused.Add(1)
+			return Pass{}, false
+		}
+		return Pass{(*rateKeeper)(g), mark, cost}, true
+	}
 	c := g.cell.Load()
 	word := c.Load()
 	now := g.clk.Now()
 	next, v := c.Next(word, now, cost)
+	mark := uint64(now)
 	if v == schedule.Taken {
 		if c.Swap(word, next) {
-			return Pass{(*rateKeeper)(g), 0, cost}, true
+			return Pass{(*rateKeeper)(g), mark, cost}, true
 		}
 		v = g.contend(c, now, cost)
 	}
 	ok := v == schedule.Taken
 	if v == schedule.Closed {
-		_, ok = g.n.lane.tryEnter(cost, nil)
+		mark, ok = g.n.lane.tryEnter(cost, nil)
 	}
 	if !ok {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
-	return Pass{(*rateKeeper)(g), 0, cost}, true
+	return Pass{(*rateKeeper)(g), mark, cost}, true
 }
 
 // Wait enters with a cost of 1. There is no need to leave a Rate, so it gives no pass.
@@ -209,26 +227,38 @@ func (m *rateMember) arrive(now int64) int64 { return m.state.Arrive(now) }
 func (m *rateMember) due(_, since int64, cost int) int64 {
 	return m.state.Due(since, 0, cost)
 }
-func (m *rateMember) plan(_, since int64, ahead uint64, cost int) int64 {
-	return m.state.Due(since, ahead, cost)
+func (m *rateMember) plan(now int64, ahead uint64, cost, _ int) (least, latest int64) {
+	at := m.state.Due(now, ahead, cost)
+	return at, at
 }
+func (m *rateMember) outlook(now int64) outlook { return &sumOutlook{m: m, now: now} }
 func (m *rateMember) take(now, since int64, cost int) uint64 {
-	m.state.Take(now, since, cost)
-	return 0
+	if cost > 1 {
+		m.state.Track() // whoever knows costs is likely to settle
+	}
+	return m.state.Take(now, since, cost)
 }
 func (m *rateMember) woke(now, granted int64)  { m.state.Woke(now, granted) }
 func (m *rateMember) leave(uint64, int, error) {}
-func (m *rateMember) undo(_ uint64, cost int, granted int64) {
-	m.n.change(func(now int64) { m.state.Undo(now, granted, cost) })
+func (m *rateMember) undo(now int64, mark uint64, cost int, granted int64) (later bool) {
+	if granted == 0 {
+		m.state.Track()
+	}
+	m.state.Undo(now, granted, mark, cost)
+	return true // lateness until here is of no account
 }
-func (m *rateMember) settle(_ uint64, cost, actual int) {
-	m.n.change(func(now int64) { m.state.Settle(now, actual-cost) })
+func (m *rateMember) settle(now int64, mark uint64, cost, actual int) (later bool) {
+	m.state.Settle(now, mark, cost, actual)
+	return true
 }
+
+func (m *rateMember) bucket() *schedule.Schedule { return &m.state }
+func (m *rateMember) entry(mark uint64) uint64   { return mark }
 
 // rateKeeper is the Rate that a pass goes back to.
 type rateKeeper Rate
 
 func (k *rateKeeper) Leave(uint64, int, error) {}
 func (k *rateKeeper) Settle(mark uint64, cost, actual int) {
-	(*rateMember)(k).settle(mark, cost, actual)
+	k.n.lane.settle([]uint64{mark}, cost, actual)
 }

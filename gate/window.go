@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -34,15 +33,15 @@ type WindowOptions struct {
 // spacing see [Rate]. It remembers the entries of the last span, at most n apart from those
 // settled to nothing, in 24 bytes each.
 //
-// Entering when there is room takes no lock and allocates nothing. Make one with
+// Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make one with
 // [NewWindow]; the zero value does not work.
 type Window struct {
 	clk  *timing.Clock
-	log  atomic.Pointer[windowLog] // replaced under the domain's lock
 	most int
-	span int64 // guard included
-	held int64 // guarded by the domain: nobody enters before
-	back int64 // guarded by the domain: when tokens were last given back
+	span int64     // guard included
+	log  windowLog // guarded by the domain
+	line []run     // guarded by the domain: for outlook to use again
+	held int64     // guarded by the domain: no entry is admitted before
 	n    node
 }
 
@@ -64,8 +63,6 @@ func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
 	g := &Window{clk: timing.New(o.Clock), most: n, span: timing.Later(int64(span), o.Guard)}
 	g.n.init(g.member(), g.clk)
 	g.n.alarm.Tune(timing.Auto, g.span/int64(n), 0)
-	g.log.Store(newWindowLog(8))
-	g.log.Load().open()
 	return g
 }
 
@@ -76,12 +73,9 @@ func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.n.lane.abandoned.Add(1)
 		return Pass{}, context.Cause(ctx)
 	}
-	mark, found := g.pick(cost)
-	if found != picked {
-		var err error
-		if mark, err = g.n.lane.enter(ctx, cost, nil); err != nil {
-			return Pass{}, err
-		}
+	mark, err := g.n.lane.enter(ctx, cost, nil)
+	if err != nil {
+		return Pass{}, err
 	}
 	return Pass{(*windowKeeper)(g), mark, cost}, nil
 }
@@ -89,29 +83,12 @@ func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 // TryEnter is described at [Gate].
 func (g *Window) TryEnter(cost int) (Pass, bool) {
 	checkCost("Window.TryEnter", cost)
-	mark, found := g.pick(cost)
-	ok := found == picked
-	if found == busy {
-		mark, ok = g.n.lane.tryEnter(cost, nil)
-	}
+	mark, ok := g.n.lane.tryEnter(cost, nil)
 	if !ok {
 		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
 	return Pass{(*windowKeeper)(g), mark, cost}, true
-}
-
-// pick tries to enter without the lock.
-func (g *Window) pick(cost int) (mark uint64, _ pick) {
-	for {
-		number, found := g.log.Load().take(g.clk, g.span, g.most, cost)
-		if found == picked {
-			g.n.granted.Add(1)
-		}
-		if found != again {
-			return uint64(number), found
-		}
-	}
 }
 
 // Hold keeps everyone out, whoever waits and whoever comes, until d from now. Then as
@@ -128,9 +105,8 @@ func (g *Window) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	now := g.n.lane.read(d)
-	log := g.log.Load()
-	used := log.used(log.expire(now, g.span))
-	return g.n.stats(now, used, g.held, used == 0 && g.held <= now)
+	g.log.expire(now, g.span)
+	return g.n.stats(now, g.log.used, g.held, g.log.used == 0 && g.held <= now)
 }
 
 // over returns the instant at which what went at the given one no longer counts.
@@ -141,78 +117,85 @@ type windowMember Window
 
 func (g *Window) member() member { return (*windowMember)(g) }
 
-func (m *windowMember) Stats() Stats { return (*Window)(m).Stats() }
-func (m *windowMember) node() *node  { return &m.n }
-func (m *windowMember) sync()        { m.log.Load().close() }
-func (m *windowMember) open(now int64) {
-	if m.held <= now {
-		m.log.Load().open()
-	}
-}
+func (m *windowMember) Stats() Stats           { return (*Window)(m).Stats() }
+func (m *windowMember) node() *node            { return &m.n }
+func (m *windowMember) sync()                  {}
+func (m *windowMember) open(int64)             {}
 func (m *windowMember) broken() error          { return nil }
 func (m *windowMember) limit() int             { return m.most }
 func (m *windowMember) arrive(now int64) int64 { return now }
 
 func (m *windowMember) due(now, since int64, cost int) int64 {
-	g, log := (*Window)(m), m.log.Load()
-	first := log.expire(now, m.span)
+	m.log.expire(now, m.span)
 	at := max(since, m.held)
-	if tokens := log.used(first) + cost - m.most; tokens > 0 {
-		return max(at, g.over(log.holder(first, tokens)))
+	if tokens := m.log.used + cost - m.most; tokens > 0 {
+		return max(at, (*Window)(m).over(m.log.holder(tokens)))
 	}
-	// There may have been no room until the last run ceased to count, or until tokens were
-	// given back. Who waited for it is due from then on, not from when it came.
-	last, _ := log.read(first - 1)
-	return max(at, min(now, m.back), g.over(last))
+	// A waiter is due from the instant on at which there was room for it, not from its arrival.
+	return max(at, min(now, m.log.freed))
 }
 
-// plan counts the tokens that must have been freed before the entry can go. Those
-// beyond the log are of entries that are still to come, each a span after the one that is
-// n tokens before it.
-func (m *windowMember) plan(now, since int64, ahead uint64, cost int) int64 {
-	g, log := (*Window)(m), m.log.Load()
-	first := log.expire(now, m.span)
-	count := log.used(first)
-	at := max(since, m.held)
+// plan counts the tokens that must have been freed before the entry can go. Those beyond the log are
+// of entries that are still to come, each a span after the one that is n tokens before it. That is
+// when the entry goes if the costs before it fill the window each time; if they don't, there are at
+// least most+1-dearest tokens in each span, or the next of them would have gone, too.
+func (m *windowMember) plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
+	g := (*Window)(m)
+	m.log.expire(now, m.span)
+	least = max(now, m.held)
 	tokens := add(ahead, cost)
-	if free := m.most - count; free >= 0 {
+	spans := tokens/uint64(max(m.most+1-dearest, 1)) + 1
+	latest = g.spans(least, spans)
+	if free := m.most - m.log.used; free >= 0 {
 		tokens -= min(tokens, uint64(free))
 	} else {
 		tokens = add(tokens, -free)
 	}
 	if tokens == 0 {
-		return at
+		return least, latest
 	}
 	rounds := uint64(0)
-	if used := uint64(count); tokens > used {
+	if used := uint64(m.log.used); tokens > used {
 		rounds = (tokens - used + uint64(m.most) - 1) / uint64(m.most)
 		tokens -= min(tokens, rounds*uint64(m.most))
 	}
 	if tokens > 0 {
-		at = max(at, g.over(log.holder(first, int(tokens))))
+		least = max(least, g.over(m.log.holder(int(tokens))))
 	}
-	if m.span > 0 && rounds > uint64(never/m.span) {
+	least = g.spans(least, rounds)
+	if dearest <= 1 {
+		latest = least
+	}
+	return least, latest
+}
+
+// spans returns the instant so many spans after at.
+func (g *Window) spans(at int64, n uint64) int64 {
+	if n > uint64(never/g.span) {
 		return never
 	}
-	return timing.Later(at, time.Duration(rounds*uint64(m.span)))
+	return timing.Later(at, time.Duration(n*uint64(g.span)))
 }
 
-func (m *windowMember) take(now, _ int64, cost int) uint64 {
-	log, mark := m.log.Load().push(now, cost)
-	m.log.Store(log)
-	return uint64(mark)
+func (m *windowMember) outlook(now int64) outlook {
+	m.log.expire(now, m.span)
+	m.line = m.line[:0]
+	return &windowOutlook{m: m, windowView: windowView{at: max(now, m.held), used: m.log.used, first: m.log.first}}
 }
 
-func (m *windowMember) woke(int64, int64)                   {}
-func (m *windowMember) leave(uint64, int, error)            {}
-func (m *windowMember) undo(mark uint64, cost int, _ int64) { m.settle(mark, cost, 0) }
-func (m *windowMember) settle(mark uint64, cost, actual int) {
-	m.n.change(func(now int64) {
-		log := m.log.Load()
-		log.expire(now, m.span)
-		log.settle(uint32(mark), actual-cost)
-		m.back = now
-	})
+func (m *windowMember) take(now, _ int64, cost int) uint64 { return m.log.push(now, cost) }
+
+func (m *windowMember) woke(int64, int64)        {}
+func (m *windowMember) leave(uint64, int, error) {}
+func (m *windowMember) undo(now int64, mark uint64, _ int, _ int64) (later bool) {
+	m.log.expire(now, m.span)
+	m.log.change(now, mark, 0)
+	return false
+}
+func (m *windowMember) settle(now int64, mark uint64, cost, actual int) (later bool) {
+	m.log.expire(now, m.span)
+	m.log.settle(now, mark, actual)
+	return actual > cost
 }
 
 // windowKeeper is the Window that a pass goes back to.
@@ -220,5 +203,5 @@ type windowKeeper Window
 
 func (k *windowKeeper) Leave(uint64, int, error) {}
 func (k *windowKeeper) Settle(mark uint64, cost, actual int) {
-	(*windowMember)(k).settle(mark, cost, actual)
+	k.n.lane.settle([]uint64{mark}, cost, actual)
 }

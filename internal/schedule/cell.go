@@ -97,9 +97,12 @@ const (
 
 // Open moves the state of s into a cell: old itself where its plan still holds, a
 // new one where not. It returns old, closed, where s can't do with a word: while it
-// is held, while there is lateness to be made up, or where the burst at so fine
-// a rate does not fit into the word.
+// is held, while there is lateness to be made up, where the burst at so fine
+// a rate does not fit into the word, or where refunds want to know of every entry.
 func (s *Schedule) Open(now int64, old *Cell) *Cell {
+	if s.past != nil {
+		return old
+	}
 	if s.held > now || s.late > 0 {
 		if s.Arrive(now); s.held > now || s.late > 0 {
 			return old
@@ -145,7 +148,7 @@ func newCell(now int64, s *Schedule) *Cell {
 		horizon: int64(uint64(math.MaxInt64) >> count >> 1 / s.per),
 		per:     int64(s.per << count),
 		step:    int64(s.step << count),
-		room:    int64(room.lo<<count | 1<<count - 1),
+		room:    int64(room.lo<<count | (1<<count - 1)),
 		burst:   s.Limit(),
 		mask:    1<<count - 1,
 	}

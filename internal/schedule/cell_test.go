@@ -58,8 +58,8 @@ func try(s *schedule.Schedule, now int64, cost int) bool {
 func TestCellAgainstSchedule(t *testing.T) {
 	fast := 0
 	rapid.Check(t, func(t *rapid.T) {
-		plan := rapid.SampledFrom(plans).Draw(t, "plan")
-		burst := rapid.SampledFrom([]int{1, 2, 5, 1_234_567}).Draw(t, "burst")
+		plan := anyPlan().Draw(t, "plan")
+		burst := anyBurst().Draw(t, "burst")
 		plain := schedule.New(plan.n, plan.span, burst, 0)
 		celled := newBucketOf(base, plain)
 		interval := plan.span / max(1, plan.n)
@@ -74,9 +74,7 @@ func TestCellAgainstSchedule(t *testing.T) {
 			}
 			switch kind := rapid.IntRange(0, 11).Draw(t, "kind"); kind {
 			case 0:
-				delta := max(int(a%9)-4, -last) // no more comes back than was taken
-				last = 0
-				both(func(s *schedule.Schedule) { s.Settle(now, delta) })
+				both(func(s *schedule.Schedule) { s.Settle(now, 0, last, last+int(a%9)) })
 			case 1:
 				p := plans[a%int64(len(plans))]
 				both(func(s *schedule.Schedule) { s.SetRate(now, p.n, p.span) })
@@ -223,7 +221,7 @@ func TestStaleWord(t *testing.T) {
 		"SetRate":  func(s *schedule.Schedule) { s.SetRate(base, 1, sec) },
 		"SetBurst": func(s *schedule.Schedule) { s.SetBurst(base, 1) },
 		"Hold":     func(s *schedule.Schedule) { s.Hold(base + sec) },
-		"Settle":   func(s *schedule.Schedule) { s.Settle(base, 2) },
+		"Settle":   func(s *schedule.Schedule) { s.Settle(base, 0, 1, 3) },
 	}
 	for name, change := range changes {
 		celled := newBucketOf(base, schedule.New(1000, sec, 2, -1))
@@ -260,8 +258,8 @@ type caller struct {
 func TestNeverOverWithStaleReadings(t *testing.T) {
 	changed, refused := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		plan := rapid.SampledFrom(plans[:9]).Draw(t, "plan")
-		burst := rapid.SampledFrom([]int{1, 2, 5}).Draw(t, "burst")
+		plan := anyPlan().Filter(func(p plan) bool { return p.n > 0 }).Draw(t, "plan")
+		burst := anyBurst().Draw(t, "burst")
 		gate := newBucketOf(base, schedule.New(plan.n, plan.span, burst, -1))
 		interval := max(1, plan.span/plan.n)
 		now := base

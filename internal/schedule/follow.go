@@ -14,9 +14,3 @@ func (s *Schedule) Follow(now int64, o *Schedule) {
 		s.SetBurst(now, int(o.burst))
 	}
 }
-
-// Behind reports whether s, which follows o and was held, keeps nobody back from now on whom
-// o lets go, as long as what is taken from s is taken from o as well.
-func (s *Schedule) Behind(now int64, o *Schedule) bool {
-	return s.held <= now && !o.tat.less(s.tat)
-}

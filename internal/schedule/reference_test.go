@@ -17,7 +17,15 @@ type bucket struct {
 	at    int64
 
 	late, floor, held int64
+
+	// To give tokens back, all that has happened to the level is played again, with the entry's cost
+	// as it should have been.
+	first *bucket
+	plays []func(*bucket)
 }
+
+// charge is what an entry has cost.
+type charge struct{ cost int }
 
 func newBucket(n, span int64, burst int, slack int64) *bucket {
 	if burst == 0 {
@@ -26,7 +34,25 @@ func newBucket(n, span int64, burst int, slack int64) *bucket {
 	if slack == 0 {
 		slack = 10e6
 	}
-	return &bucket{n: n, span: span, burst: burst, slack: max(slack, 0), level: whole(int64(burst))}
+	b := &bucket{n: n, span: span, burst: burst, slack: max(slack, 0), level: whole(int64(burst))}
+	first := *b
+	b.first = &first
+	return b
+}
+
+// play does f to the level.
+func (b *bucket) play(f func(*bucket)) {
+	f(b)
+	b.plays = append(b.plays, f)
+}
+
+// replay does all of it again.
+func (b *bucket) replay() {
+	again := *b.first
+	for _, f := range b.plays {
+		f(&again)
+	}
+	b.level, b.at = again.level, again.at
 }
 
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -88,18 +114,21 @@ func (b *bucket) due(since int64, ahead uint64, cost int) int64 {
 	return max(at, wait.Int64())
 }
 
-func (b *bucket) take(now, since int64, cost int) {
+func (b *bucket) take(now, since int64, cost int) *charge {
 	since = max(since, b.floor)
 	due := now
 	if now > since {
 		due = b.due(since, 0, cost)
 	}
 	b.late = min(max(now-due, 0), b.slack)
-	if b.unlimited() {
-		return
-	}
+	e := &charge{cost}
 	from := max(since, now-b.slack)
-	b.set(from, new(big.Rat).Sub(b.capped(from), whole(int64(cost))))
+	b.play(func(b *bucket) {
+		if !b.unlimited() {
+			b.set(from, new(big.Rat).Sub(b.capped(from), whole(int64(e.cost))))
+		}
+	})
+	return e
 }
 
 func (b *bucket) lag(now int64, out uint64) {
@@ -116,27 +145,45 @@ func (b *bucket) lag(now int64, out uint64) {
 	}
 }
 
-func (b *bucket) settle(now int64, delta int) {
-	b.floor = max(b.floor, now)
-	if b.unlimited() {
-		if ref := max(now, b.held); delta >= 0 && b.at < ref {
-			b.set(ref, whole(int64(b.burst)))
-		}
+// settle makes the cost of an entry the actual one: a higher one as a debt from now on, a lower one
+// from the start.
+func (b *bucket) settle(now int64, e *charge, actual int) {
+	if actual >= e.cost {
+		b.change(now)
+		more := whole(int64(actual - e.cost))
+		b.play(func(b *bucket) {
+			if !b.unlimited() {
+				b.level = new(big.Rat).Sub(b.level, more)
+			}
+		})
 		return
 	}
-	if delta >= 0 {
-		b.change(now)
+	b.floor = max(b.floor, now)
+	e.cost = actual
+	level, at := b.level, b.at
+	full := b.line(now).Cmp(whole(int64(b.burst))) >= 0
+	switch b.replay(); {
+	case b.unlimited():
+	case full: // nothing comes back
+		b.level, b.at = level, at
+	default:
+		b.cap(now)
 	}
-	b.level = new(big.Rat).Sub(b.level, whole(int64(delta)))
+}
+
+func (b *bucket) cap(from int64) {
+	b.play(func(b *bucket) {
+		if b.line(from).Cmp(whole(int64(b.burst))) > 0 {
+			b.set(from, whole(int64(b.burst)))
+		}
+	})
 }
 
 // change caps the level where a new plan begins: now, or at the end of the hold.
 func (b *bucket) change(now int64) int64 {
 	b.floor = max(b.floor, now)
 	from := max(now, b.held)
-	if b.line(from).Cmp(whole(int64(b.burst))) > 0 {
-		b.set(from, whole(int64(b.burst)))
-	}
+	b.cap(from)
 	return from
 }
 
@@ -150,11 +197,16 @@ func (b *bucket) repace(now, last, n, span int64) {
 // rescale keeps as many tokens as are missing at an instant, and lets them flow in at
 // another rate from then on.
 func (b *bucket) rescale(from, n, span int64) {
+	held := b.held
+	b.play(func(b *bucket) { b.rescaled(from, held, n, span) })
+}
+
+func (b *bucket) rescaled(from, held, n, span int64) {
 	debt := whole(0)
 	switch {
 	case !b.unlimited():
 		debt.Sub(whole(int64(b.burst)), b.line(from))
-	case b.held >= from:
+	case held >= from:
 		debt.SetInt64(int64(b.burst) - 1)
 	}
 	b.n, b.span = n, span
@@ -178,25 +230,27 @@ func (b *bucket) spend(now, until int64) {
 
 // leaveOne sees to it that there is no more than one token at an instant.
 func (b *bucket) leaveOne(at int64) {
-	if b.unlimited() {
-		if b.at < at {
-			b.set(at, whole(int64(b.burst)))
+	b.play(func(b *bucket) {
+		if b.unlimited() {
+			if b.at < at {
+				b.set(at, whole(int64(b.burst)))
+			}
+		} else if b.line(at).Cmp(whole(1)) > 0 {
+			b.set(at, whole(1))
 		}
-	} else if b.line(at).Cmp(whole(1)) > 0 {
-		b.set(at, whole(1))
-	}
+	})
 }
 
 func (b *bucket) setBurst(now int64, burst int) {
 	from := b.change(now)
-	if b.unlimited() {
-		b.set(b.at, whole(int64(burst)))
+	b.play(func(b *bucket) {
+		if b.unlimited() {
+			b.set(b.at, whole(int64(burst)))
+		} else {
+			b.set(from, b.line(from))
+		}
 		b.burst = burst
-		return
-	}
-	level := b.line(from)
-	b.burst = burst
-	b.set(from, level)
+	})
 }
 
 func (b *bucket) hold(until int64) {

@@ -36,7 +36,8 @@ type Schedule struct {
 	floor int64 // no entry counts as having arrived before: the last change of plan
 	held  int64 // nobody enters before
 
-	last last // the last entry
+	last last     // the last entry
+	past *history // nil: refunds have not been asked for
 }
 
 // last is what can still be said of the last entry, unless the plan has changed since.
@@ -131,8 +132,8 @@ func (s *Schedule) Due(since int64, ahead uint64, cost int) int64 {
 
 // Take lets an entry go at now that counts from since on and costs cost. Its Due
 // must have come. Lateness beyond the slack is lost for good here: that is what
-// bounds every window of length w by burst + rate·(w + slack).
-func (s *Schedule) Take(now, since int64, cost int) {
+// bounds every window of length w by burst + rate·(w + slack). The mark is for Refund.
+func (s *Schedule) Take(now, since int64, cost int) (mark uint64) {
 	since = max(since, s.floor)
 	due := now
 	if now > since {
@@ -146,9 +147,12 @@ func (s *Schedule) Take(now, since int64, cost int) {
 	l.late, l.floor, l.woke = s.late, s.floor, s.step == 0
 	s.late = min(max(now-due, 0), s.slack)
 	if s.step != 0 {
-		tat = s.from(max(since, now-s.slack)).plus(product(uint64(cost), s.step))
+		at := max(since, now-s.slack)
+		s.note(tat.minus(product(uint64(at), s.per)))
+		tat = s.from(at).plus(product(uint64(cost), s.step))
 	}
 	s.tat, l.after = tat, tat
+	return s.charged(now)
 }
 
 // Lag tells that others, who were let go at the cost of out, may have got to run only at the given
@@ -164,14 +168,14 @@ func (s *Schedule) Lag(ran int64, out uint64) {
 	}
 }
 
-// Undo takes back, at now, an entry that was let go at the given instant and did not go: as if it
+// Undo takes back, at now, an entry that was granted at the given instant and did not run: as if it
 // had never come, so that the lateness that it would have made up for is there for the next. If
-// others have been let go since, unless at the same instant and at the same cost, or the plan was
+// others have been granted since, unless at the same instant and at the same cost, or the plan was
 // changed, only its tokens come back, as by Settle.
-func (s *Schedule) Undo(now, granted int64, cost int) {
+func (s *Schedule) Undo(now, granted int64, mark uint64, cost int) {
 	l := &s.last
 	if granted != l.at || cost != l.cost || s.tat != l.after || s.floor != l.floor {
-		s.Settle(now, -cost)
+		s.refund(now, mark, cost, cost)
 		return
 	}
 	s.tat, s.late = l.before, l.late
@@ -195,16 +199,23 @@ func (s *Schedule) from(since int64) wide {
 	return at
 }
 
-// Settle corrects the cost of an entry that has gone by delta tokens. Tokens that
-// come back are there at once; tokens that are missing are a debt.
-func (s *Schedule) Settle(now int64, delta int) {
-	s.floor = max(s.floor, now)
-	if delta < 0 {
-		s.tat = s.tat.minus(product(uint64(-delta), s.step))
+// Settle corrects the cost of an entry, charged with the given mark, to what it actually is. Tokens
+// that are missing are a debt. Tokens that come back are there at once, as far as they would be there
+// had the entry cost that from the start.
+func (s *Schedule) Settle(now int64, mark uint64, cost, actual int) {
+	if actual < cost {
+		s.Track()
+		s.refund(now, mark, cost, cost-actual)
 		return
 	}
 	s.fill(now)
-	s.tat = s.tat.plus(product(uint64(delta), s.step))
+	s.tat = s.tat.plus(product(uint64(actual-cost), s.step))
+}
+
+// Fill fills the bucket at now: its tokens come back to it.
+func (s *Schedule) Fill(now int64) {
+	s.floor = max(s.floor, now)
+	s.tat = least(s.tat, product(uint64(now), s.per))
 }
 
 // SetRate changes the rate at now. The tokens in the bucket stay as many as they
@@ -225,15 +236,14 @@ func (s *Schedule) Repace(now, last, n, span int64) {
 // Spend takes all tokens at now, and leaves one there for the instant until.
 func (s *Schedule) Spend(now, until int64) {
 	s.floor, s.late = max(s.floor, now), 0
-	tat := product(uint64(max(now, until)), s.per).plus(product(s.burst-1, s.step))
-	if s.tat.less(tat) {
-		s.tat = tat
-	}
+	s.raise(product(uint64(max(now, until)), s.per).plus(product(s.burst-1, s.step)))
 }
 
 // rescale converts what of the TAT lies after ref to the next ratio.
 func (s *Schedule) rescale(ref int64, next ratio) {
 	debt := s.tat.minus(product(uint64(ref), s.per))
+	s.note(debt)
+	s.rescaleLows(next)
 	s.tat = product(uint64(ref), next.per)
 	switch {
 	case s.step != 0:
@@ -259,6 +269,7 @@ func (s *Schedule) SetBurst(now int64, burst int) {
 		s.tat = s.tat.plus(product(b-s.burst, s.step))
 	} else {
 		s.tat = s.tat.minus(product(s.burst-b, s.step))
+		s.note(s.tat.minus(product(uint64(max(now, s.held)), s.per)))
 	}
 	s.burst = uint64(burst)
 }
@@ -270,10 +281,7 @@ func (s *Schedule) Hold(until int64) {
 		return
 	}
 	s.held, s.floor, s.late = until, max(s.floor, until), 0
-	tat := product(uint64(until), s.per).plus(product(s.burst-1, s.step))
-	if s.tat.less(tat) {
-		s.tat = tat
-	}
+	s.raise(product(uint64(until), s.per).plus(product(s.burst-1, s.step)))
 }
 
 // fill brings a TAT of the past up to the instant at which the plan changes, and
@@ -281,8 +289,6 @@ func (s *Schedule) Hold(until int64) {
 func (s *Schedule) fill(now int64) int64 {
 	s.floor = max(s.floor, now)
 	ref := max(now, s.held)
-	if full := product(uint64(ref), s.per); s.tat.less(full) {
-		s.tat = full
-	}
+	s.raise(product(uint64(ref), s.per))
 	return ref
 }

@@ -180,7 +180,7 @@ func TestNeverDoesNotWrapAround(t *testing.T) {
 	s := schedule.New(1, math.MaxInt64, math.MaxInt, -1)
 	s.Take(base, base, math.MaxInt)
 	s.Take(base, base, math.MaxInt)
-	s.Settle(base, math.MaxInt)
+	s.Settle(base, 0, 0, math.MaxInt)
 	s.SetRate(base, 1, sec)
 	s.SetRate(base, 1, math.MaxInt64)
 	if got := s.Due(base, math.MaxUint64, math.MaxInt); got != math.MaxInt64 {
@@ -232,12 +232,12 @@ func TestChangeOfPlanKeepsTokens(t *testing.T) {
 			t.Errorf("larger: token %d in %d, want %d", i, got, want)
 		}
 	}
-	s.Settle(now, 4) // owes 2
+	s.Settle(now, 0, 1, 5) // owes 2
 	s.SetRate(now, 1, sec)
 	if got := s.Due(now, 0, 1) - now; got != 3*sec {
 		t.Errorf("a debt of 2: first token in %d, want 3 s", got)
 	}
-	s.Settle(now, -1)
+	s.Settle(now, uint64(now), 1, 0)
 	if got := s.Due(now, 0, 1) - now; got != 2*sec {
 		t.Errorf("a debt of 1: first token in %d, want 2 s", got)
 	}
@@ -291,7 +291,7 @@ func TestWoke(t *testing.T) {
 			s.Woke(granted+sec+4*ms, granted)
 		}, 0},
 		{"a new rate", func(s *schedule.Schedule) { s.SetRate(granted+ms, 7, sec); s.Woke(granted+4*ms, granted) }, 0},
-		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 1); s.Woke(granted+4*ms, granted) }, 0},
+		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 0, 1, 2); s.Woke(granted+4*ms, granted) }, 0},
 	} {
 		s := schedule.New(100, sec, 1, 0)
 		s.Take(granted, granted, 1)
@@ -320,10 +320,13 @@ func TestUndo(t *testing.T) {
 	}{
 		{"nothing", func(*schedule.Schedule) {}, granted, 1, true},
 		{"its own lateness", func(s *schedule.Schedule) { s.Woke(granted+ms, granted) }, granted, 1, true},
-		{"another at the same instant", func(s *schedule.Schedule) { s.Take(granted, late+interval, 1); s.Undo(granted, granted, 1) }, granted, 1, false},
+		{"another at the same instant", func(s *schedule.Schedule) {
+			s.Take(granted, late+interval, 1)
+			s.Undo(granted, granted, uint64(granted), 1)
+		}, granted, 1, false},
 		{"another's", func(*schedule.Schedule) {}, granted - 1, 1, false},
 		{"another cost", func(*schedule.Schedule) {}, granted, 2, false},
-		{"twice", func(s *schedule.Schedule) { s.Undo(granted, granted, 1) }, granted, 1, false},
+		{"twice", func(s *schedule.Schedule) { s.Undo(granted, granted, uint64(granted), 1) }, granted, 1, false},
 		{"somebody after it", func(s *schedule.Schedule) { s.Take(granted+sec, granted+sec, 1) }, granted, 1, false},
 		{"somebody by the word", func(s *schedule.Schedule) {
 			now := granted + sec
@@ -335,7 +338,7 @@ func TestUndo(t *testing.T) {
 		}, granted, 1, false},
 		{"a new rate", func(s *schedule.Schedule) { s.SetRate(granted+ms, 7, sec) }, granted, 1, false},
 		{"a hold", func(s *schedule.Schedule) { s.Hold(granted + ms) }, granted, 1, false},
-		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 1) }, granted, 1, false},
+		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 0, 1, 2) }, granted, 1, false},
 	} {
 		s := schedule.New(1, interval, 1, 0)
 		s.Take(base, base, 1)
@@ -345,9 +348,9 @@ func TestUndo(t *testing.T) {
 		want := before
 		if !c.undone {
 			want = s
-			want.Settle(granted+2*ms, -c.cost)
+			want.Settle(granted+2*ms, uint64(granted), c.cost, 0)
 		}
-		s.Undo(granted+2*ms, c.at, c.cost)
+		s.Undo(granted+2*ms, c.at, uint64(granted), c.cost)
 		for _, d := range []int64{0, ms, interval, 4 * interval} {
 			now := granted + d
 			a, b := s, want
@@ -365,7 +368,7 @@ func TestUndo(t *testing.T) {
 	s.Take(granted+interval, late, 1)
 	one := s
 	s.Take(granted+interval, late+interval, 1)
-	if s.Undo(granted+2*interval, granted+interval, 1); s.Arrive(granted+2*interval) != one.Arrive(granted+2*interval) || s.Due(late, 0, 1) != one.Due(late, 0, 1) {
+	if s.Undo(granted+2*interval, granted+interval, uint64(granted+interval), 1); s.Arrive(granted+2*interval) != one.Arrive(granted+2*interval) || s.Due(late, 0, 1) != one.Due(late, 0, 1) {
 		t.Error("of two alike neither was undone")
 	}
 }

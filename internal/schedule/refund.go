@@ -1,0 +1,168 @@
+package schedule
+
+// An entry that turns out to cost less than it was charged gets tokens back, but never more
+// than if it had cost that from the start: tokens that the full bucket has turned away since
+// would have been turned away then, too. In terms of the TAT: whatever moved it forward to an
+// instant, because it lay before that, would have moved a lower one to the same place. So what
+// comes back is at most what the bucket lacked to be full at the fullest instant since the
+// entry.
+
+// history is how full the bucket has been since which entry.
+type history struct {
+	entries uint64 // charged so far
+	lows    []low  // by entry; each lacks more than the one before
+}
+
+// low is an instant at which the bucket was as full as it never was afterwards.
+type low struct {
+	after uint64 // entries charged by then
+	lack  wide   // what the bucket lacked to be full, in units
+}
+
+// mostLows is how many instants a history keeps. Where there are more, two become one, and
+// refunds may come out smaller.
+const mostLows = 1024
+
+// numbered is set in the marks of entries that a history counts. The others are instants.
+const numbered = 1 << 63
+
+// Track makes the bucket remember, from now on, what refunds depend on, unless there is no limit.
+func (s *Schedule) Track() {
+	if s.past == nil && s.step != 0 {
+		s.past = &history{}
+	}
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s *Schedule) Clone() Schedule {
+	c := *s
+	if s.past != nil {
+		c.past = &history{s.past.entries, append([]low(nil), s.past.lows...)}
+	}
+	return c
+}
+
+// charged returns the mark of the entry that goes at now and is about to be charged.
+func (s *Schedule) charged(now int64) (mark uint64) {
+	if s.past == nil {
+		return uint64(now)
+	}
+	s.past.entries++
+	return numbered | s.past.entries
+}
+
+// Numbered returns the mark of the entry whose number, of those charged since Track, ends in the
+// given 32 bits. It must be one of the last 2^32.
+func (s *Schedule) Numbered(low uint32) (mark uint64) {
+	n := s.past.entries
+	return numbered | (n - uint64(uint32(n)-low))
+}
+
+// TakeAs is Take for a copy of the schedule that gave the entry its mark.
+func (s *Schedule) TakeAs(mark uint64, now, since int64, cost int) {
+	if mark&numbered != 0 {
+		if s.past == nil {
+			s.past = &history{}
+		}
+		s.past.entries = mark&^numbered - 1
+	}
+	s.Take(now, since, cost)
+}
+
+// raise moves the TAT to an instant, in units, if it lies before that, and notes how full the
+// bucket was then.
+func (s *Schedule) raise(at wide) {
+	s.note(s.tat.minus(at))
+	if s.tat.less(at) {
+		s.tat = at
+	}
+}
+
+// note notes that the bucket lacks so many units to be full.
+func (s *Schedule) note(lack wide) {
+	if s.past == nil {
+		return
+	}
+	h := s.past
+	for n := len(h.lows); n > 0 && !h.lows[n-1].lack.less(lack); n-- {
+		h.lows = h.lows[:n-1]
+	}
+	if n := len(h.lows); n > 0 && h.lows[n-1].after == h.entries {
+		return
+	}
+	if len(h.lows) == mostLows {
+		for i := range mostLows / 2 {
+			h.lows[i] = low{h.lows[2*i+1].after, h.lows[2*i].lack}
+		}
+		h.lows = h.lows[:mostLows/2]
+	}
+	h.lows = append(h.lows, low{h.entries, lack})
+}
+
+// refund gives back, at now, tokens of an entry that was charged cost.
+func (s *Schedule) refund(now int64, mark uint64, cost, tokens int) {
+	s.floor = max(s.floor, now)
+	if s.step == 0 {
+		return
+	}
+	lack := s.tat.minus(product(uint64(now), s.per))
+	s.note(lack)
+	entry, back := mark&^numbered, least(lack, product(uint64(tokens), s.step))
+	if mark&numbered == 0 {
+		// It went before there was a history: maybe the bucket was full as soon as it could be.
+		left := product(uint64(cost), s.step).minus(product(uint64(max(now-int64(mark), 0)), s.per))
+		entry, back = 0, least(back, left)
+	}
+	if s.past != nil {
+		back = s.past.refund(entry, back)
+	}
+	s.tat = s.tat.minus(back)
+}
+
+// refund takes what comes back to an entry from what the bucket has lacked since, which is the most
+// that does, and returns it.
+func (h *history) refund(entry uint64, back wide) wide {
+	first := 0
+	for first < len(h.lows) && h.lows[first].after < entry {
+		first++
+	}
+	since := h.lows[first:]
+	if len(since) == 0 {
+		return back
+	}
+	back = least(back, since[0].lack)
+	for i := range since {
+		since[i].lack = since[i].lack.minus(back)
+	}
+	// What was the fullest before need not be any more.
+	keep := first
+	for keep > 0 && !h.lows[keep-1].lack.less(since[0].lack) {
+		keep--
+	}
+	h.lows = append(h.lows[:keep], since...)
+	return back
+}
+
+// rescaleLows converts the history to the next ratio.
+func (s *Schedule) rescaleLows(next ratio) {
+	if s.past == nil {
+		return
+	}
+	for i := range s.past.lows {
+		l := &s.past.lows[i]
+		if s.step == 0 {
+			l.lack = wide{}
+			continue
+		}
+		tokens, rest := l.lack.div(s.step)
+		part, _ := product(rest, next.step).div(s.step)
+		l.lack = tokens.times(next.step).plus(part)
+	}
+}
+
+func least(a, b wide) wide {
+	if a.less(b) {
+		return a
+	}
+	return b
+}
