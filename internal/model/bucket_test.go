@@ -26,12 +26,11 @@ type level struct {
 }
 
 type deed struct {
-	at     int64
-	kind   string // take, debit, rate, burst, hold
-	cost   int
-	waited bool
-	rate   *big.Rat
-	until  int64
+	at    int64
+	kind  string // take, debit, rate, burst, hold
+	cost  int
+	rate  *big.Rat
+	until int64
 }
 
 func newBucket(r pace.Rate, burst int) *bucket {
@@ -48,17 +47,17 @@ func fraction(r pace.Rate) *big.Rat {
 
 // to returns the level at t. What comes up beyond the burst is lost, but for the part of the
 // nanosecond in which the bucket got full: instants are whole ones.
-func (l level) to(t int64, waited bool) level {
+func (l level) to(t int64) level {
 	if l.at < l.held && l.held <= t {
-		l = l.up(l.held, false)
+		l = l.up(l.held)
 		if one := big.NewRat(1, 1); l.tokens.Cmp(one) > 0 {
 			l.tokens = one
 		}
 	}
-	return l.up(t, waited)
+	return l.up(t)
 }
 
-func (l level) up(t int64, waited bool) level {
+func (l level) up(t int64) level {
 	if l.rate != nil {
 		d := new(big.Rat).Mul(l.rate, new(big.Rat).SetInt64(t-l.at))
 		l.tokens = d.Add(d, l.tokens)
@@ -67,7 +66,7 @@ func (l level) up(t int64, waited bool) level {
 	}
 	since := t - l.at
 	l.at = t
-	if full := big.NewRat(int64(l.burst), 1); !waited && l.tokens.Cmp(full) > 0 {
+	if full := big.NewRat(int64(l.burst), 1); l.tokens.Cmp(full) > 0 {
 		before := full
 		if since > 0 && l.rate != nil {
 			before = new(big.Rat).Sub(l.tokens, l.rate)
@@ -80,7 +79,7 @@ func (l level) up(t int64, waited bool) level {
 }
 
 func (l level) do(d deed) level {
-	l = l.to(d.at, d.waited)
+	l = l.to(d.at)
 	switch d.kind {
 	case "take", "debit":
 		if l.rate != nil {
@@ -124,11 +123,11 @@ func (b *bucket) when(now int64, cost int) int64 {
 	now = max(now, b.now.at)
 	l := b.now // the part of a nanosecond that came while an entry waited is still there
 	if b.now.at < now {
-		l = b.now.to(now, false)
+		l = b.now.to(now)
 	}
 	if l.held > now {
 		now = l.held
-		l = l.to(now, false)
+		l = l.to(now)
 	}
 	if l.rate == nil {
 		return now
@@ -140,9 +139,9 @@ func (b *bucket) when(now int64, cost int) int64 {
 	return add(now, ceil(need.Quo(need, l.rate)))
 }
 
-func (b *bucket) take(now int64, id, cost int, waited bool) {
+func (b *bucket) take(now int64, id, cost int) {
 	b.id[id] = len(b.log)
-	b.did(deed{at: now, kind: "take", cost: cost, waited: waited})
+	b.did(deed{at: now, kind: "take", cost: cost})
 }
 
 func (b *bucket) settle(now int64, id, actual int) {
@@ -166,7 +165,7 @@ func (b *bucket) leave(int64, int) {}
 func (b *bucket) inUse(int64) int { return 0 }
 
 func (b *bucket) idle(now int64) bool {
-	l := b.now.to(now, false)
+	l := b.now.to(now)
 	return l.held <= now && l.tokens.Cmp(big.NewRat(int64(l.burst), 1)) >= 0
 }
 

@@ -79,11 +79,20 @@ func TestRateHeld(t *testing.T) {
 }
 
 func TestRateTry(t *testing.T) {
-	testRate(t, drawRate, true, "enter late try try advance advance cancel leave hold stats")
+	testRate(t, whole, true, "enter late try try advance advance cancel leave hold stats")
 }
 
 func TestRateSettle(t *testing.T) {
-	testRate(t, whole, true, "enter late enter settle settle advance advance cancel leave hold stats")
+	testRate(t, whole, true, "enter late enter settle settle advance advance cancel leave stats")
+}
+
+func TestRateSettleHeld(t *testing.T) {
+	testRate(t, whole, false, "enter late enter settle settle advance advance cancel leave hold stats")
+}
+
+// A change of plan between an entry and its settle.
+func TestRateSettlePlans(t *testing.T) {
+	testRate(t, whole, true, "enter late enter settle settle advance advance cancel leave rate burst stats")
 }
 
 func testRate(t *testing.T, rates func(*rapid.T) pace.Rate, plain bool, kinds string) {

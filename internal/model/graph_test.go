@@ -9,11 +9,17 @@ import (
 // knows what every grant needs and which waiters have no reason to wait.
 type graph struct {
 	leaves  []leaf
+	lean    map[int]leaf // the leaves that keep a rate, had nothing been given back to them
 	gates   []vertex
 	now     int64
 	waiting []*queued // in order of arrival
 	seen    map[int]outcome
 	gone    int // most entries that have overtaken one
+	last    int // the entry that came last
+
+	// foresees says that an entry is refused when one of its gates will keep it until after
+	// its deadline, also if that turns out while it waits for another.
+	foresees bool
 }
 
 // vertex is a gate of the graph: a leaf or a composite of others.
@@ -44,6 +50,9 @@ func (g *graph) needs(v int) []limit {
 	var all []limit
 	for _, m := range g.gates[v].members {
 		all = append(all, limit{g.leaves[m], m})
+		if l := g.lean[m]; l != nil {
+			all = append(all, limit{l, m})
+		}
 		for _, c := range g.gates[v].through {
 			if s := g.gates[c].shadows[m]; s != nil {
 				all = append(all, limit{s, m})
@@ -97,13 +106,16 @@ func (g *graph) allowed(v, cost int, at int64) bool {
 // take charges an entry that was admitted.
 func (g *graph) take(v, id, cost int, at int64) {
 	for _, m := range g.gates[v].members {
-		g.leaves[m].take(at, id, cost, false)
+		g.leaves[m].take(at, id, cost)
+		if l := g.lean[m]; l != nil {
+			l.take(at, id, cost)
+		}
 		for i, c := range g.gates {
 			if s := c.shadows[m]; s != nil {
-				s.take(at, id, cost, false)
+				s.take(at, id, cost)
 			}
 			if s := c.own[m]; s != nil && slices.Contains(g.gates[v].through, i) {
-				s.take(at, id, cost, false)
+				s.take(at, id, cost)
 			}
 		}
 	}
@@ -112,6 +124,9 @@ func (g *graph) take(v, id, cost int, at int64) {
 // each calls f with the leaf and with what holds have left of it.
 func (g *graph) each(m int, f func(leaf)) {
 	f(g.leaves[m])
+	if l := g.lean[m]; l != nil {
+		f(l)
+	}
 	for _, c := range g.gates {
 		if s := c.shadows[m]; s != nil {
 			f(s)
@@ -207,7 +222,7 @@ func (g *graph) awake(at int64) error {
 		if q.deadline < at || q.deadline == at && g.now > at {
 			return fmt.Errorf("#%d waits at %d, after its deadline", q.id, at)
 		}
-		if late := g.late(q, at); late > 0 {
+		if late := g.late(q, at); late > 0 && (g.foresees || q.arrived == at && q.id == g.last) {
 			return fmt.Errorf("#%d waits at %d: one of its gates has no room until %d, and its deadline is %d", q.id, at, late, q.deadline)
 		}
 	}
@@ -222,8 +237,8 @@ func (g *graph) late(q *queued, at int64) int64 {
 	if held := g.heldUntil(q.gate); held > q.deadline {
 		return held
 	}
-	for _, n := range g.needs(q.gate) {
-		if t := n.when(at, q.cost); t != unknown && t > q.deadline {
+	for _, m := range g.gates[q.gate].members {
+		if t := g.leaves[m].when(at, q.cost); t != unknown && t > q.deadline {
 			return t
 		}
 	}
@@ -281,7 +296,7 @@ func (g *graph) advance(to int64) error {
 
 // instant checks what was seen at this instant.
 func (g *graph) instant(ids []int) error {
-	var granted []*queued
+	var granted, early []*queued
 	for _, id := range ids {
 		o := g.seen[id]
 		if o.at != g.now {
@@ -302,8 +317,11 @@ func (g *graph) instant(ids []int) error {
 				return fmt.Errorf("%v, its cost %d, the capacity %d", o, q.cost, c)
 			}
 		case "late":
-			if at := g.worst(i); q.deadline == never || at != unknown && at < q.deadline || o.wait < q.deadline-g.now {
-				return fmt.Errorf("%v, its deadline %d, its turn at %d at the latest", o, q.deadline, at)
+			if at := g.worst(q); q.deadline == never || o.wait < q.deadline-g.now {
+				return fmt.Errorf("%v, its deadline %d", o, q.deadline)
+			} else if at != unknown && at < q.deadline {
+				early = append(early, q)
+				continue
 			}
 		}
 		delete(g.seen, id)
@@ -316,10 +334,16 @@ func (g *graph) instant(ids []int) error {
 		g.take(q.gate, q.id, q.cost, g.now)
 		delete(g.seen, q.id)
 	}
+	for _, q := range early { // unless those who went at this instant have taken what it needs
+		if at := g.worst(q); at != unknown && at < q.deadline {
+			return fmt.Errorf("%v, its deadline %d, its turn at %d at the latest", g.seen[q.id], q.deadline, at)
+		}
+		delete(g.seen, q.id)
+	}
 	for _, q := range granted {
 		i := slices.Index(g.waiting, q)
 		for _, f := range g.waiting[:i] {
-			if slices.Contains(granted, f) {
+			if slices.Contains(granted, f) || slices.Contains(early, f) {
 				continue
 			}
 			if g.same(f.gate, q.gate) {
@@ -331,15 +355,19 @@ func (g *graph) instant(ids []int) error {
 			}
 		}
 	}
-	g.waiting = slices.DeleteFunc(g.waiting, func(q *queued) bool { return slices.Contains(granted, q) })
+	g.waiting = slices.DeleteFunc(g.waiting, func(q *queued) bool { return slices.Contains(granted, q) || slices.Contains(early, q) })
 	return g.awake(g.now)
 }
 
 // worst returns when an entry gets in if all who came before it go before it, one after
 // another, or unknown.
-func (g *graph) worst(i int) int64 {
+func (g *graph) worst(last *queued) int64 {
 	c := *g
 	c.leaves = cloned(g.leaves)
+	c.lean = map[int]leaf{}
+	for m, l := range g.lean {
+		c.lean[m] = l.clone()
+	}
 	c.gates = slices.Clone(g.gates)
 	for v := range c.gates {
 		shadows := map[int]leaf{}
@@ -349,7 +377,10 @@ func (g *graph) worst(i int) int64 {
 		c.gates[v].shadows, c.gates[v].own = shadows, nil
 	}
 	at := g.now
-	for _, q := range g.waiting[:i+1] {
+	for _, q := range g.waiting {
+		if _, gone := g.seen[q.id]; gone && q != last {
+			continue
+		}
 		at = max(at, c.heldUntil(q.gate))
 		for again := true; again; {
 			again = false
@@ -362,6 +393,9 @@ func (g *graph) worst(i int) int64 {
 					at, again = t, true
 				}
 			}
+		}
+		if q == last {
+			break
 		}
 		c.take(q.gate, q.id, q.cost, at)
 	}

@@ -19,8 +19,8 @@ type leaf interface {
 	// when returns the first instant from now on at which there is room for the cost, if
 	// nothing else happens. It is unknown where only a Leave brings it.
 	when(now int64, cost int) int64
-	// take charges an entry at now. It has waited if the room for it came by time.
-	take(now int64, id, cost int, waited bool)
+	// take charges an entry at now.
+	take(now int64, id, cost int)
 	// settle changes the cost of an entry that was charged.
 	settle(now int64, id, actual int)
 	// leave ends an entry.
@@ -50,7 +50,7 @@ func (s *slots) when(now int64, cost int) int64 {
 	return unknown
 }
 
-func (s *slots) take(_ int64, id, cost int, _ bool) { s.taken[id] = cost }
+func (s *slots) take(_ int64, id, cost int) { s.taken[id] = cost }
 
 func (s *slots) settle(_ int64, id, actual int) {
 	if _, ok := s.taken[id]; ok {
@@ -111,7 +111,7 @@ func (l *log) when(now int64, cost int) int64 {
 	return never // costs more than it ever admits
 }
 
-func (l *log) take(now int64, id, cost int, _ bool) {
+func (l *log) take(now int64, id, cost int) {
 	l.entries = append(l.entries, logged{id, cost, now})
 }
 
