@@ -100,7 +100,8 @@ func (p *Pacer) SetRate(r Rate) {
 }
 
 // Hold takes back the tokens that are there and gives none until d from now. Then there
-// is one, and the others come at the rate, so that nobody bursts. A hold is never
+// is one, or as much of one as there would have been, and the others come at the rate, so that
+// receivers don't burst. A hold is never
 // shortened: one that would end earlier than another changes nothing. A d that is not
 // positive, or a stopped pacer, does nothing.
 func (p *Pacer) Hold(d time.Duration) {
@@ -108,8 +109,11 @@ func (p *Pacer) Hold(d time.Duration) {
 		return
 	}
 	p.call(func() {
-		p.state.Hold(timing.Later(p.clk.Now(), d))
-		p.drain()
+		now := p.clk.Now()
+		if p.drain() {
+			p.state.Fill(now) // what was there is there again when the hold is over: one token of it
+		}
+		p.state.Hold(timing.Later(now, d))
 	})
 }
 
@@ -241,13 +245,14 @@ func (p *Pacer) restore(token time.Time) (last time.Time, over bool) {
 	}
 }
 
-// drain takes back what is in the channel.
-func (p *Pacer) drain() {
+// drain takes back what is in the channel, and reports whether there was anything.
+func (p *Pacer) drain() (any bool) {
 	for {
 		select {
 		case <-p.c:
+			any = true
 		default:
-			return
+			return any
 		}
 	}
 }
