@@ -135,6 +135,9 @@ func (s script) draw(t *rapid.T, most int) []call {
 		case "settle":
 			c.cost = drawCost(t) - 1
 			c.which = rapid.IntRange(0, 9).Draw(t, "which")
+		case "throttle":
+			c.which, c.cost = rapid.IntRange(0, 9).Draw(t, "which"), drawCost(t)
+			c.d = drawLapse(t, "after")
 		case "cancel", "leave":
 			c.which = rapid.IntRange(0, 9).Draw(t, "which")
 		case "advance", "hold":

@@ -153,3 +153,18 @@ func TestConcurrency(t *testing.T) {
 		})
 	})
 }
+
+// Without a throttle an Adaptive is a Rate.
+func TestAdaptive(t *testing.T) {
+	s := script{kinds: strings.Fields("enter late enter try advance advance cancel leave hold stats")}
+	explore(t, 200, func(rt *rapid.T) {
+		r, burst := whole(rt), drawBurst(rt, "burst")
+		s.against(t, rt, fmt.Sprintf("NewAdaptive(%v, Burst: %d)", r, burst), func(b *bubble.B) *single {
+			return &single{
+				gate: gate.NewAdaptive(r, &gate.AdaptiveOptions{Burst: burst, Clock: b.Clock()}),
+				lane: &lane{leaves: []leaf{newBucket(r, burst)}},
+				unit: max(1, int64(r.Interval())),
+			}
+		})
+	})
+}
