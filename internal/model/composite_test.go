@@ -121,6 +121,12 @@ type walk struct {
 	held    []*holder
 	id      int
 	text    strings.Builder
+
+	// any says that plans are changed and costs settled at any time, also during holds.
+	any bool
+	// blind says that nothing is checked, and mute that no Stats are looked at.
+	blind, mute bool
+	odd         int64
 }
 
 func (w *walk) say(format string, args ...any) {
@@ -150,6 +156,9 @@ func (w *walk) script(calls []call) (err error) {
 		if err := w.check(); err != nil {
 			return err
 		}
+	}
+	if w.blind {
+		return nil
 	}
 	return w.drain()
 }
@@ -191,6 +200,13 @@ func (w *walk) check() error {
 			w.held = append(w.held, &holder{id: id, gate: q.gate, cost: q.cost, pass: w.passes[id]})
 		}
 		w.say("%v", o)
+		if w.blind {
+			w.g.waiting = slices.DeleteFunc(w.g.waiting, func(q *queued) bool { return q.id == id })
+			delete(w.g.seen, id)
+		}
+	}
+	if w.blind {
+		return nil
 	}
 	return w.g.advance(int64(w.b.Now()))
 }
@@ -224,7 +240,15 @@ func (w *walk) do(c call) error {
 	g := w.g
 	g.now, g.last = int64(w.b.Now()), 0
 	v := c.gate % len(w.gates)
-	d := c.d.of(g.now, w.unit, g.next())
+	next := int64(never)
+	if !w.blind {
+		next = g.next()
+	}
+	d := c.d.of(g.now, w.unit, next)
+	if w.blind {
+		w.odd += 7
+		d += w.odd // so that no two things happen at one instant
+	}
 	switch c.kind {
 	case "enter":
 		w.enter(v, c)
@@ -235,6 +259,9 @@ func (w *walk) do(c call) error {
 		w.say("#%d: g%d.TryEnter(%d) is %v", w.id, v, cost, ok)
 		if ok {
 			w.held = append(w.held, &holder{id: w.id, gate: v, cost: cost, pass: pass})
+		}
+		if w.blind {
+			return nil
 		}
 		return g.try(v, w.id, cost, ok)
 	case "cancel":
@@ -283,6 +310,13 @@ func (w *walk) do(c call) error {
 			h.Hold(time.Duration(d))
 		}
 	case "stats":
+		if w.mute {
+			return nil
+		}
+		if w.blind {
+			gate.StatsOf(w.gates[v])
+			return nil
+		}
 		s, _ := gate.StatsOf(w.gates[v])
 		w.say("g%d.Stats() is %+v", v, s)
 	case "rate", "burst", "limit":
@@ -295,6 +329,9 @@ func (w *walk) do(c call) error {
 // isHeld reports whether a leaf is held, by itself or for some of its entries.
 func (w *walk) isHeld(m int) bool {
 	held := false
+	if w.any {
+		return false
+	}
 	w.g.each(m, func(l leaf) { held = held || l.heldFor(w.g.now) > 0 })
 	return held
 }
@@ -303,7 +340,7 @@ func (w *walk) isHeld(m int) bool {
 // change of plan is another test's.
 func (w *walk) closeBooks() {
 	for _, h := range w.held {
-		h.settled = true
+		h.settled = h.settled || !w.any
 	}
 }
 
@@ -321,7 +358,7 @@ func (w *walk) change(v int, c call) {
 			return // what a change does during a hold is another test's
 		}
 		if c.kind == "rate" {
-			r := pace.Every(time.Duration(w.unit * int64(c.which+1) / 10))
+			r := pace.Every(time.Duration(w.unit*int64(c.which+1)/10 + 11*w.odd))
 			w.say("g%d.SetRate(%v)", v, r)
 			g.each(v, func(l leaf) { l.(*bucket).setRate(g.now, r) })
 			l.SetRate(r)
@@ -346,7 +383,11 @@ func (w *walk) enter(v int, c call) {
 	q := &queued{want: want{id: id, gate: v, cost: cost, deadline: never, arrived: g.now}}
 	ctx, cancel := context.WithCancel(context.Background())
 	if c.late {
-		d := max(1, c.d.of(g.now, w.unit, g.next()))
+		next := int64(never)
+		if !w.blind {
+			next = g.next()
+		}
+		d := max(1, c.d.of(g.now, w.unit, next)+w.odd)
 		q.deadline = g.now + d
 		cancel()
 		ctx, cancel = w.b.WithTimeout(time.Duration(d))
@@ -380,6 +421,40 @@ func told(id int, at int64, err error) outcome {
 	return o
 }
 
+func newWalk(b *bubble.B, p plan, gates []gate.Gate, g *graph) *walk {
+	return &walk{b: b, unit: p.unit, gates: gates, g: g, passes: map[int]gate.Pass{}, cancels: map[int]context.CancelFunc{}, entries: map[int]*queued{}}
+}
+
+// To look changes nothing: the same calls with and without Stats come out the same.
+func TestGraphStats(t *testing.T) {
+	kinds := strings.Fields("enter enter late try advance advance cancel leave leave settle hold rate burst limit stats stats stats")
+	explore(t, 300, func(rt *rapid.T) {
+		p := drawPlan(rt)
+		for i := range p.leaves { // two that have room from the same instant on race
+			p.leaves[i].span += time.Duration([]int{100_003, 200_017, 300_007, 400_009}[i])
+		}
+		mock := rapid.Bool().Draw(rt, "mock")
+		calls := script{kinds: kinds, rates: whole, gates: 9}.draw(rt, 40)
+		var text [2]string
+		for i := range text {
+			err := within(t, mock, func(b *bubble.B) error {
+				gates, g := p.build(b)
+				w := newWalk(b, p, gates, g)
+				w.any, w.blind, w.mute = true, true, i == 0
+				err := w.script(calls)
+				text[i] = w.text.String()
+				return err
+			})
+			if err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if text[0] != text[1] {
+			rt.Fatalf("mock %v, without Stats\n%s\nand with\n%s\n%v", mock, text[0], text[1], p)
+		}
+	})
+}
+
 func testGraph(t *testing.T, foresees bool, kinds string) {
 	explore(t, 300, func(rt *rapid.T) {
 		p := drawPlan(rt)
@@ -388,8 +463,7 @@ func testGraph(t *testing.T, foresees bool, kinds string) {
 		err := within(t, mock, func(b *bubble.B) error {
 			gates, g := p.build(b)
 			g.foresees = foresees
-			w := &walk{b: b, unit: p.unit, gates: gates, g: g, passes: map[int]gate.Pass{}, cancels: map[int]context.CancelFunc{}, entries: map[int]*queued{}}
-			return w.script(calls)
+			return newWalk(b, p, gates, g).script(calls)
 		})
 		if err != nil {
 			rt.Fatalf("mock %v, %v\n%v", mock, err, p)
