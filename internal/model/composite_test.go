@@ -455,7 +455,7 @@ func TestGraphStats(t *testing.T) {
 	})
 }
 
-func testGraph(t *testing.T, foresees bool, kinds string) {
+func testGraph(t *testing.T, foresees bool, kinds string, any ...bool) {
 	explore(t, 300, func(rt *rapid.T) {
 		p := drawPlan(rt)
 		mock := rapid.Bool().Draw(rt, "mock")
@@ -463,7 +463,9 @@ func testGraph(t *testing.T, foresees bool, kinds string) {
 		err := within(t, mock, func(b *bubble.B) error {
 			gates, g := p.build(b)
 			g.foresees = foresees
-			return newWalk(b, p, gates, g).script(calls)
+			w := newWalk(b, p, gates, g)
+			w.any = any != nil
+			return w.script(calls)
 		})
 		if err != nil {
 			rt.Fatalf("mock %v, %v\n%v", mock, err, p)
@@ -489,6 +491,7 @@ func TestGraphDeadline(t *testing.T) {
 
 // It is known as soon as one gate alone will be too late, whatever else the entry waits for.
 func TestGraphForesees(t *testing.T) {
+	pending(t, "an entry that waits for one member is not judged by the others")
 	testGraph(t, true, "enter late late late advance advance cancel leave leave leave")
 }
 
@@ -502,4 +505,16 @@ func TestGraphSettle(t *testing.T) {
 
 func TestGraphEverything(t *testing.T) {
 	testGraph(t, false, "enter late enter try advance advance cancel leave leave leave settle hold rate burst limit stats")
+}
+
+// Costs are settled also while a composite or one of its members is held.
+func TestGraphSettleHeld(t *testing.T) {
+	pending(t, "a refund during a hold is there beside the one token")
+	testGraph(t, false, "enter enter enter try advance advance settle settle leave leave hold stats", true)
+}
+
+// Plans are changed also then.
+func TestGraphPlansHeld(t *testing.T) {
+	pending(t, "SetRate during a hold: what comes until its end comes at the rate of before")
+	testGraph(t, false, "enter enter enter try advance advance leave leave hold hold rate rate burst limit stats", true)
 }

@@ -62,6 +62,7 @@ func inLine(b *bubble.B, g gate.Gate, n int) (got func() int, passes chan gate.P
 // Tokens too many come back at once. The bucket has not been full since, so that it has
 // turned no token away.
 func TestRefundComesBack(t *testing.T) {
+	pending(t, "a refund is lost although the bucket was never full")
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()})
 		for range 10 {
@@ -83,6 +84,7 @@ func TestRefundComesBack(t *testing.T) {
 
 // The same with a queue that never lets the bucket fill.
 func TestRefundOfAQueue(t *testing.T) {
+	pending(t, "a refund is lost although the bucket was never full")
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()})
 		for range 10 {
@@ -100,6 +102,7 @@ func TestRefundOfAQueue(t *testing.T) {
 
 // A refund comes back after a change of the burst as if the entry had cost less from the start.
 func TestRefundAfterSetBurst(t *testing.T) {
+	pending(t, "a refund after SetBurst exceeds the burst")
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Burst: 2, Clock: b.Clock()})
 		p, _ := g.TryEnter(1)
@@ -116,12 +119,13 @@ func TestRefundAfterSetBurst(t *testing.T) {
 
 // After a hold one token is there, also if one that was spent before comes back meanwhile.
 func TestRefundDuringAHold(t *testing.T) {
+	pending(t, "a refund during a hold is there beside the one token")
 	bubble.Both(t, func(b *bubble.B) {
-		g := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Burst: 2, Clock: b.Clock()})
-		p, _ := g.TryEnter(2)
-		g.Hold(time.Second)
-		p.Settle(1)
-		b.Advance(time.Second)
+		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 2, Clock: b.Clock()})
+		p, _ := g.TryEnter(1)
+		g.Hold(time.Second / 4)
+		p.Settle(0)
+		b.Advance(time.Second / 4)
 		if !g.Allow() || g.Allow() {
 			b.Error("want one token after the hold")
 		}
@@ -130,15 +134,25 @@ func TestRefundDuringAHold(t *testing.T) {
 
 // A rate that is changed during a hold is that of the rest of the hold, too.
 func TestSetRateDuringAHold(t *testing.T) {
-	bubble.Both(t, func(b *bubble.B) {
-		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
-		g.Allow()
-		g.Hold(250 * time.Millisecond)
-		g.SetRate(pace.PerSecond(2))
-		if next := g.Stats().NextDue; next != 500*time.Millisecond {
-			b.Errorf("the next is due in %v, want 500ms", next)
-		}
-	})
+	pending(t, "SetRate during a hold: what comes until its end comes at the rate of before")
+	for _, c := range []struct {
+		hold time.Duration
+		rate pace.Rate
+		want time.Duration
+	}{
+		{250 * time.Millisecond, pace.PerSecond(2), 500 * time.Millisecond},
+		{900 * time.Millisecond, pace.PerMinute(1), time.Minute},
+	} {
+		bubble.Both(t, func(b *bubble.B) {
+			g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
+			g.Allow()
+			g.Hold(c.hold)
+			g.SetRate(c.rate)
+			if next := g.Stats().NextDue; next != c.want {
+				b.Errorf("Hold(%v), SetRate(%v): the next is due in %v, want %v", c.hold, c.rate, next, c.want)
+			}
+		})
+	}
 }
 
 // A change of the rate after a composite's hold applies at once to those who come through it.
@@ -216,6 +230,7 @@ func TestSettleTwice(t *testing.T) {
 
 // Composites of keyed views, in one order and in the other, do not wait for each other.
 func TestKeyedViewsInBothOrders(t *testing.T) {
+	pending(t, "keyed views are entered one after the other")
 	bubble.Both(t, func(b *bubble.B) {
 		k := gate.NewKeyed(func(string) gate.Gate { return gate.NewConcurrency(1) }, &gate.KeyedOptions{Clock: b.Clock()})
 		one, other := gate.All(k.For("a"), k.For("b")), gate.All(k.For("b"), k.For("a"))
