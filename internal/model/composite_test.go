@@ -428,7 +428,7 @@ func newWalk(b *bubble.B, p plan, gates []gate.Gate, g *graph) *walk {
 // To look changes nothing: the same calls with and without Stats come out the same.
 func TestGraphStats(t *testing.T) {
 	kinds := strings.Fields("enter enter late try advance advance cancel leave leave settle hold rate burst limit stats stats stats")
-	explore(t, 300, func(rt *rapid.T) {
+	explore(t, 1500, func(rt *rapid.T) {
 		p := drawPlan(rt)
 		for i := range p.leaves { // two that have room from the same instant on race
 			p.leaves[i].span += time.Duration([]int{100_003, 200_017, 300_007, 400_009}[i])
@@ -456,7 +456,7 @@ func TestGraphStats(t *testing.T) {
 }
 
 func testGraph(t *testing.T, foresees bool, kinds string, any ...bool) {
-	explore(t, 300, func(rt *rapid.T) {
+	explore(t, 1500, func(rt *rapid.T) {
 		p := drawPlan(rt)
 		mock := rapid.Bool().Draw(rt, "mock")
 		calls := script{kinds: strings.Fields(kinds), rates: whole, gates: 9}.draw(rt, 40)

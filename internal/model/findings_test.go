@@ -17,7 +17,7 @@ import (
 
 // A full bucket has burst tokens for those who only try, whatever the interval.
 func TestBurstIsThere(t *testing.T) {
-	explore(t, 300, func(rt *rapid.T) {
+	explore(t, 1500, func(rt *rapid.T) {
 		r, burst := drawRate(rt), min(drawBurst(rt, "burst"), 1000)
 		err := within(t, rapid.Bool().Draw(rt, "mock"), func(b *bubble.B) error {
 			g := gate.NewRate(r, &gate.RateOptions{Burst: burst, Clock: b.Clock()})
@@ -261,7 +261,7 @@ func TestKeyedViewsInBothOrders(t *testing.T) {
 
 // Above one a nanosecond instants are too coarse for a schedule, but not for the bound.
 func TestFasterThanANanosecond(t *testing.T) {
-	explore(t, 200, func(rt *rapid.T) {
+	explore(t, 1000, func(rt *rapid.T) {
 		r := pace.Per(rapid.IntRange(2, 1000).Draw(rt, "n"), time.Duration(rapid.IntRange(1, 2).Draw(rt, "span")))
 		burst := rapid.IntRange(1, 100).Draw(rt, "burst")
 		steps := rapid.SliceOfN(rapid.IntRange(0, 5), 1, 20).Draw(rt, "steps")

@@ -108,7 +108,7 @@ func TestRateSettlePlans(t *testing.T) {
 }
 
 func testRate(t *testing.T, rates func(*rapid.T) pace.Rate, plain bool, kinds string) {
-	explore(t, 300, func(rt *rapid.T) {
+	explore(t, 1500, func(rt *rapid.T) {
 		r, burst := rates(rt), drawBurst(rt, "burst")
 		slack := time.Duration(rapid.SampledFrom([]int64{0, 1, int64(time.Second), -1}).Draw(rt, "slack"))
 		s := script{kinds: strings.Fields(kinds), rates: rates}
@@ -135,7 +135,7 @@ func TestWindowSettle(t *testing.T) {
 }
 
 func testWindow(t *testing.T, kinds string) {
-	explore(t, 300, func(rt *rapid.T) {
+	explore(t, 1500, func(rt *rapid.T) {
 		n, span := drawBurst(rt, "n"), drawSpan(rt, "span")
 		guard := time.Duration(0)
 		if rapid.Bool().Draw(rt, "guarded") {
@@ -154,7 +154,7 @@ func testWindow(t *testing.T, kinds string) {
 
 func TestConcurrency(t *testing.T) {
 	s := script{kinds: strings.Fields("enter late enter try advance cancel leave leave leave settle limit stats")}
-	explore(t, 300, func(rt *rapid.T) {
+	explore(t, 1500, func(rt *rapid.T) {
 		n := drawBurst(rt, "n")
 		s.against(t, rt, fmt.Sprintf("NewConcurrency(%d)", n), func(b *bubble.B) *single {
 			return &single{
@@ -169,7 +169,7 @@ func TestConcurrency(t *testing.T) {
 // Without a throttle an Adaptive is a Rate.
 func TestAdaptive(t *testing.T) {
 	s := script{kinds: strings.Fields("enter late enter try advance advance cancel leave hold stats")}
-	explore(t, 200, func(rt *rapid.T) {
+	explore(t, 1000, func(rt *rapid.T) {
 		r, burst := whole(rt), drawBurst(rt, "burst")
 		s.against(t, rt, fmt.Sprintf("NewAdaptive(%v, Burst: %d)", r, burst), func(b *bubble.B) *single {
 			return &single{

@@ -238,7 +238,7 @@ func (k *keys) check() error {
 
 func TestKeyed(t *testing.T) {
 	kinds := strings.Fields("enter enter try try advance advance cancel leave leave hold")
-	explore(t, 300, func(rt *rapid.T) {
+	explore(t, 1500, func(rt *rapid.T) {
 		form := rapid.SampledFrom([]string{"rate", "window", "slots"}).Draw(rt, "form")
 		n, span := rapid.IntRange(1, 5).Draw(rt, "n"), max(1000, drawSpan(rt, "span"))
 		most := rapid.IntRange(1, 4).Draw(rt, "MaxKeys")

@@ -161,7 +161,7 @@ func (a *adaptive) check() error {
 
 func TestAdaptiveThrottled(t *testing.T) {
 	kinds := strings.Fields("enter enter enter advance advance advance leave leave throttle")
-	explore(t, 200, func(rt *rapid.T) {
+	explore(t, 1000, func(rt *rapid.T) {
 		interval := time.Duration(rapid.SampledFrom([]int64{1000, 999_983, int64(time.Second), int64(time.Second / 2), 7}).Draw(rt, "interval"))
 		burst := rapid.IntRange(1, 5).Draw(rt, "burst")
 		slowest := interval * time.Duration(rapid.IntRange(1, 100).Draw(rt, "slowest"))
