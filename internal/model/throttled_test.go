@@ -60,7 +60,9 @@ func (a *adaptive) script(calls []call) (err error) {
 			a.id++
 			id, cost := a.id, min(c.cost, a.asked.capacity())
 			a.say("#%d: Enter(%d)", id, cost)
+			a.mu.Lock()
 			a.waiting++
+			a.mu.Unlock()
 			go func() {
 				p, err := a.gate.Enter(ctx, cost)
 				a.mu.Lock()
@@ -85,7 +87,10 @@ func (a *adaptive) script(calls []call) (err error) {
 		}
 	}
 	// Everybody gets in in the end, at the slowest pace at worst.
-	a.b.Advance(time.Duration(times(a.slowest, int64(6*a.waiting))) + time.Duration(max(0, a.notUntil-int64(a.b.Now()))))
+	a.mu.Lock()
+	waiting := a.waiting
+	a.mu.Unlock()
+	a.b.Advance(time.Duration(times(a.slowest, int64(6*waiting))) + time.Duration(max(0, a.notUntil-int64(a.b.Now()))))
 	if err := a.check(); err != nil {
 		return fmt.Errorf("%w, after\n%s", err, a.text.String())
 	}
@@ -96,6 +101,8 @@ func (a *adaptive) script(calls []call) (err error) {
 }
 
 func (a *adaptive) leave(c call, now int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var under []*throttled
 	for _, h := range a.granted {
 		if !h.left {
