@@ -23,8 +23,8 @@ var mayImport = map[string][]string{
 	"gate":            {"internal/adapt", "internal/schedule", "internal/timing", "pace"},
 	"gate/gatetest":   {"gate"},
 	"group":           {"gate", "internal/timing"},
-	"retry":           {"gate", "internal/timing"},
-	"retry/retryhttp": {"gate", "internal/timing", "retry"},
+	"retry":           {"gate", "internal/lost", "internal/timing"},
+	"retry/retryhttp": {"gate", "internal/lost", "internal/timing", "retry"},
 }
 
 // Nothing points the other way: gate does not know group, and nobody knows who uses it.

@@ -60,6 +60,10 @@ type AdaptiveOptions struct {
 // cost as many calls, so the gate takes what it has seen so far for the limit, and then
 // tries a little more only after 16 times as long.
 //
+// What it has learned fades: one hour, or 60 times Slowest if that is longer, after the last entry and
+// the last throttle, and after the end of a hold, the gate is as after [Adaptive.Reset]. As long as
+// callers wait, nothing fades.
+//
 // Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make an
 // Adaptive with [NewAdaptive]; the zero value does not work.
 type Adaptive struct {
@@ -71,6 +75,8 @@ type Adaptive struct {
 	state schedule.Schedule
 	step  adapt.State
 	last  int64 // instant of the last grant
+	heard int64 // instant of the last grant or throttle; 0: none since all was forgotten
+	fades int64 // how long after that all is forgotten
 }
 
 // NewAdaptive returns a gate that starts at the rate given, which it never exceeds. It
@@ -118,6 +124,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		asked: r,
 		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, 0),
 		step:  adapt.New(c),
+		fades: fadesAfter(c.Slowest),
 	}
 	g.state.Track()
 	g.n.init(g.member(), g.clk)
@@ -156,6 +163,7 @@ func (g *Adaptive) TryEnter(cost int) (Pass, bool) {
 func (g *Adaptive) Interval() time.Duration {
 	d := g.n.lock()
 	defer d.unlock()
+	g.fade(g.n.lane.read(d))
 	return time.Duration(g.step.Interval())
 }
 
@@ -173,6 +181,7 @@ func (g *Adaptive) Hold(d time.Duration) {
 // it had given up. A hold stays.
 func (g *Adaptive) Reset() {
 	g.n.change(func(now int64) {
+		g.heard = 0
 		g.step.Reset()
 		g.repace(now)
 	})
@@ -184,6 +193,7 @@ func (g *Adaptive) Stats() Stats {
 	d := g.n.lock()
 	defer d.unlock()
 	now := g.n.lane.read(d)
+	g.fade(now)
 	idle := g.state.Full(now) && g.step.Fresh()
 	return g.n.stats(now, 0, g.state.Held(), idle)
 }
@@ -207,6 +217,7 @@ func (m *adaptiveMember) node() *node { return &m.n }
 func (m *adaptiveMember) sync()       {}
 func (m *adaptiveMember) open(int64)  {}
 func (m *adaptiveMember) broken() error {
+	(*Adaptive)(m).fade(m.n.now) // whatever is asked of a member, this is asked first
 	if m.step.GaveUp() {
 		return ErrGaveUp
 	}
@@ -224,7 +235,7 @@ func (m *adaptiveMember) plan(now int64, ahead uint64, cost, _ int) (least, late
 func (m *adaptiveMember) outlook(now int64) outlook { return &sumOutlook{m: m, now: now} }
 func (m *adaptiveMember) take(now, since int64, cost int) uint64 {
 	m.state.Take(now, since, cost)
-	m.last = now
+	m.last, m.heard = now, now
 	return m.step.Grant(now)
 }
 func (m *adaptiveMember) woke(now, granted int64) { m.state.Woke(now, granted) }
@@ -254,6 +265,8 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 		return
 	}
 	m.n.change(func(now int64) {
+		g.fade(now)
+		m.heard = now
 		if m.step.Throttle(mark, int64(t.After)) {
 			g.repace(now)
 			m.state.Spend(now, timing.Later(m.last, time.Duration(m.step.Interval())))
@@ -265,11 +278,13 @@ func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
 }
 
 func (m *adaptiveMember) undo(now int64, mark uint64, cost int, granted int64) (later bool) {
+	(*Adaptive)(m).fade(now)
 	m.state.Undo(now, granted, m.entry(mark), cost)
 	return true // lateness until here is of no account
 }
 
 func (m *adaptiveMember) settle(now int64, mark uint64, cost, actual int) (later bool) {
+	(*Adaptive)(m).fade(now)
 	m.state.Settle(now, m.entry(mark), cost, actual)
 	return true
 }

@@ -23,6 +23,9 @@ import (
 // been overtaken there a number of times in turn; then it keeps its place everywhere, so
 // that nobody is starved.
 //
+// The gate of a key, see [Keyed.For], is a member like any other. All keys must be remembered at
+// once, so an entry fails with a *[KeysError] if there is no room for one of them.
+//
 // A gate that is not a Rate, Window, Concurrency or Adaptive, or a composite of these, is
 // entered after them, one after the other in the order given, and all are left again if
 // that fails or panics: it can't be asked at the same instant. At the end it is left after every
@@ -37,7 +40,7 @@ import (
 // next come at its pace, also where others have left its bucket full, so that nobody bursts;
 // a Window and a Concurrency admit as many as they have room for. Who waits for a gate
 // outside when a hold begins, goes to the end of the queue when that lets it in; a hold has
-// no say in how many it lets in afterwards. A hold is never shortened, and a d that is not
+// no say in how many it lets in afterwards, nor in how many the gate of a key does. A hold is never shortened, and a d that is not
 // positive does nothing. [Stats] tells for how long the composite or one of its members is
 // held.
 //
@@ -56,6 +59,9 @@ func All(gates ...Gate) Gate {
 			a.inside = union(a.inside, g.inside)
 			a.latches = union(a.latches, g.latches)
 			a.outside = unionOutside(a.outside, g.outside)
+			a.keys = unionOutside(a.keys, g.keys)
+		case keyMember:
+			a.keys = unionOutside(a.keys, []keyMember{g})
 		case interface{ member() member }:
 			a.inside = union(a.inside, []member{g.member()})
 		default:
@@ -75,6 +81,8 @@ type all struct {
 	inside  []member
 	latches []*latch // its own, and those of the composites that are members
 	outside []Gate
+	keys    []keyMember // entered by way of joined
+	joined  atomic.Pointer[joined]
 	joints  sync.Pool
 
 	// For those who have to enter gates outside: the lane only knows about the inside.
@@ -122,9 +130,9 @@ func union[T comparable](s, more []T) []T {
 }
 
 // unionOutside is union for gates of any type: those that can't be compared are taken for different.
-func unionOutside(s, more []Gate) []Gate {
+func unionOutside[G Gate](s, more []G) []G {
 	for _, g := range more {
-		if !reflect.ValueOf(g).Comparable() || !slices.Contains(s, g) {
+		if !reflect.ValueOf(g).Comparable() || !slices.ContainsFunc(s, func(o G) bool { return Gate(o) == Gate(g) }) {
 			s = append(s, g)
 		}
 	}
@@ -147,6 +155,9 @@ func (a *all) Enter(ctx context.Context, cost int) (Pass, error) {
 	if err := timing.Ended(ctx); err != nil {
 		a.lane().abandoned.Add(1)
 		return Pass{}, err
+	}
+	if len(a.keys) > 0 {
+		return a.enterKeys(ctx, cost)
 	}
 	for {
 		j := a.joint(cost)
@@ -214,6 +225,9 @@ func (a *all) tryOutside(j *joint) (ok bool) {
 
 func (a *all) TryEnter(cost int) (Pass, bool) {
 	checkCost("All.TryEnter", cost)
+	if len(a.keys) > 0 {
+		return a.tryKeys(cost)
+	}
 	j := a.joint(cost)
 	if _, ok := a.lane().tryEnter(cost, j.marks); !ok {
 		a.lane().refused.Add(1)
@@ -260,7 +274,11 @@ func (a *all) Stats() Stats {
 		most.HeldFor = max(most.HeldFor, s.HeldFor)
 		idle = idle && s.Idle
 	}
-	for _, g := range a.outside {
+	others := a.outside
+	for _, k := range a.keys {
+		others = append(others[:len(others):len(others)], k)
+	}
+	for _, g := range others {
 		s, ok := StatsOf(g)
 		most.NextDue = max(most.NextDue, s.NextDue)
 		most.HeldFor = max(most.HeldFor, s.HeldFor)

@@ -213,68 +213,93 @@ func (d *domain) mark(n *node) {
 	}
 }
 
+// run looks at the members that are marked until none is. Of the entries parked there, the one that
+// came first is next, at whichever member it is.
 func (d *domain) run() {
+	l := look{d: d}
 	for len(d.dirty) > 0 {
-		n := d.dirty[len(d.dirty)-1]
-		d.dirty = d.dirty[:len(d.dirty)-1]
-		d.process(n)
-		n.dirty = false // not before: it looks until somebody must wait
+		next := 0
+		for i, n := range d.dirty[1:] {
+			if n.before(d.dirty[next]) {
+				next = i + 1
+			}
+		}
+		n := d.dirty[next]
+		if l.step(n) {
+			continue
+		}
+		last := len(d.dirty) - 1
+		d.dirty[next] = d.dirty[last]
+		d.dirty = d.dirty[:last]
+		n.dirty = false // not before: it looks until an entry must wait
 	}
 }
 
-// process looks at those who wait for a member, first come first, until one must go on waiting
-// for it. It ends: an entry is let through, refused, or moved to wait for a member that
-// can't admit it at this instant.
-func (d *domain) process(n *node) {
-	m := n.self
-	var now int64
-	for last := (*lane)(nil); len(n.parked) > 0; {
-		p := n.parked[0]
-		l, w := p.lane, p.lane.head
-		if l != last {
-			now, last = l.read(d), l
+// before reports whether the first entry parked at n came before that at o.
+func (n *node) before(o *node) bool {
+	return len(n.parked) > 0 && (len(o.parked) == 0 || n.parked[0].lane.head.seq < o.parked[0].lane.head.seq)
+}
+
+// look is one look at those who wait.
+type look struct {
+	d    *domain
+	last *lane // the one that the clock was last read for
+	now  int64
+}
+
+// step looks at the first entry that is parked at a member, and reports whether it is parked there no
+// more: it was admitted, or refused, or moved to a member that can't admit it at this instant.
+func (k *look) step(n *node) bool {
+	if len(n.parked) == 0 {
+		if n.alarm != nil {
+			n.alarm.Stop()
 		}
-		if m.broken() != nil {
-			l.finish(d, w, now, broken, 0)
-			continue
-		}
-		if w.cost > m.limit() {
-			l.finish(d, w, now, oversize, int64(l.limit()))
-			continue
-		}
-		due := m.due(now, w.since, w.cost)
-		if due > now {
-			if due >= w.deadline && due != never {
-				l.finish(d, w, now, hopeless, due-now)
-				continue
-			}
-			if n.alarm != nil {
-				n.alarm.SetBell(now, due, l.bell(w))
-			}
-			return
-		}
-		// Until then it was m that kept the entry back, or somebody before it. Only
-		// lateness after this instant is the system's.
-		w.since = max(w.since, due, n.front)
-		q := l.blocker(p, now)
-		switch {
-		case q == nil:
-			l.grant(d, now)
-		case l.insists:
-			// It is parked at q, too, whose alarm may be unset: somebody who was not parked
-			// there has just taken what it would have had.
-			d.mark(q.n)
-			if n.alarm != nil {
-				n.alarm.Stop()
-			}
-			return
-		default:
-			l.move(d, p, q, now)
-		}
+		return false
 	}
-	if n.alarm != nil {
-		n.alarm.Stop()
+	d, m, p := k.d, n.self, n.parked[0]
+	l, w := p.lane, p.lane.head
+	if l != k.last {
+		k.now, k.last = l.read(d), l
 	}
+	now := k.now
+	if m.broken() != nil {
+		l.finish(d, w, now, broken, 0)
+		return true
+	}
+	if w.cost > m.limit() {
+		l.finish(d, w, now, oversize, int64(l.limit()))
+		return true
+	}
+	due := m.due(now, w.since, w.cost)
+	if due > now {
+		if due >= w.deadline && due != never {
+			l.finish(d, w, now, hopeless, due-now)
+			return true
+		}
+		if n.alarm != nil {
+			n.alarm.SetBell(now, due, l.bell(w))
+		}
+		return false
+	}
+	// Until then it was m that kept the entry back, or one before it. Only lateness after this
+	// instant is the system's.
+	w.since = max(w.since, due, n.front)
+	q := l.blocker(p, now)
+	switch {
+	case q == nil:
+		l.grant(d, now)
+	case l.insists:
+		// It is parked at q, too, whose alarm may be unset: an entry that was not parked there has
+		// just taken what it would have had.
+		d.mark(q.n)
+		if n.alarm != nil {
+			n.alarm.Stop()
+		}
+		return false
+	default:
+		l.move(d, p, q, now)
+	}
+	return true
 }
 
 // passed notes that somebody stood first here until at. A member without a clock has no front: those

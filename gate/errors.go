@@ -8,7 +8,7 @@ import (
 )
 
 // ErrGaveUp is returned to everyone, waiting or new, by an [Adaptive] gate that has been
-// throttled GiveUp generations in a row, until it is Reset.
+// throttled GiveUp generations in a row, until it is Reset or that has faded.
 var ErrGaveUp = errors.New("gate: given up after being throttled too often in a row")
 
 // errUndone is what a gate is left with by an entry that did not take place, and

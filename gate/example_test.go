@@ -367,7 +367,7 @@ func ExampleKeyed_TryEnter() {
 	fmt.Println(ok, k.Len())
 	// Output:
 	// true
-	// gate: Keyed: there is no room for another key, all of 1 are in use
+	// gate: Keyed: all MaxKeys of 1 are in use, there is no room for another key
 	// true 1
 }
 

@@ -6,3 +6,9 @@ func Bells(n int) (reset func()) {
 	crowd = n
 	return func() { crowd = old }
 }
+
+// Remembers reports whether k remembers the key.
+func Remembers[K comparable](k *Keyed[K], key K) bool {
+	_, ok := k.keys.Load(key)
+	return ok
+}

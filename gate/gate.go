@@ -100,6 +100,7 @@ func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) er
 type Stats struct {
 	Granted   uint64        // entries let through, ever
 	Refused   uint64        // entries refused: by TryEnter, for their cost or for their deadline
+	NoRoom    uint64        // of those refused: by a Keyed, whose MaxKeys left no room for their key; else 0
 	Abandoned uint64        // entries whose context ended before they got in
 	Waiting   int           // entries that wait now
 	InUse     int           // slots taken, or tokens that a window still counts; 0 for a Rate; the most of any member for a composite

@@ -140,6 +140,17 @@ func (q *latch) settled(l *lane, now int64, marks []uint64, cost, actual int) {
 	q.each(l, marks, func(own *schedule.Schedule, mark uint64) { own.Settle(now, mark, cost, actual) })
 }
 
+// overAt returns the instant from which the hold and what came of it is past.
+func (l *latch) overAt(now int64) int64 {
+	at := l.until
+	l.follow(now)
+	for i := range l.after {
+		own := &l.after[i].own
+		at = max(at, own.Due(now, 0, own.Burst()))
+	}
+	return at
+}
+
 // keeps reports whether the latch, or somebody who waits for it, keeps a newcomer back.
 func (l *latch) keeps(now int64, cost int) bool {
 	return len(l.n.parked) > 0 || l.until > now || len(l.after) > 0 && l.due(now, now, cost) > now

@@ -25,8 +25,9 @@ type BatchOptions struct {
 // is closed; it is never empty. While nobody takes a batch whose time has come it still
 // grows, up to n. At most n values are in the stage, and each batch is a slice of its own.
 //
-// It panics if in is nil or n less than 1.
+// It panics if g or in is nil or n less than 1.
 func Batch[T any](g *Group, in <-chan T, n int, o *BatchOptions) <-chan []T {
+	checkGroup("Batch", g)
 	checkInput("Batch", in)
 	if n < 1 {
 		panic(fmt.Sprintf("group: Batch: n must be at least 1, got %d", n))

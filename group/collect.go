@@ -3,11 +3,18 @@ package group
 import (
 	"context"
 	"errors"
-	"iter"
 )
 
-// ErrStopped is the failure of a group one of whose sinks wanted no more: the loop over
-// [All] was left, or [First] had what it came for.
+// ErrStopped says that a reader of the group wanted no more: the loop over [All] was left, or
+// [First] had what it came for. It is the cause with which the group's context ends then.
+//
+// That is a success. [Group.Wait] returns nil if nothing else has failed, whatever was cut short:
+// stages, jobs that did not run any more, and jobs that return no more than the context's
+// error or its cause. But it is the error of every other sink whose input was cut short, so
+// that this does not look complete. A plain range over an output can't tell: where a reader
+// may leave, let the others be sinks.
+//
+// What is begun after Wait has returned is cut short as well, and fails the group with it.
 var ErrStopped = errors.New("group: stopped by a reader that wanted no more")
 
 // sink is the end of a pipeline, in the goroutine of the caller. It is active in the group,
@@ -23,15 +30,16 @@ func (s *sink) begin(g *Group) {
 // end ends the sink and returns its error.
 func (s *sink) end() (err error) {
 	if s.ended() {
-		err = s.g.awaitStages()
+		s.g.awaitStages()
+		err = s.g.whyCutShort()
 	}
 	s.g.tally.end(nil)
 	return err
 }
 
-// stop ends the group, unless it has ended, and then the sink.
+// stop ends the group, unless it has ended, and then the sink, which wants no more.
 func (s *sink) stop() {
-	s.g.fail(ErrStopped)
+	s.g.stop()
 	s.end()
 }
 
@@ -46,46 +54,13 @@ func next[T any](s *sink, in <-chan T) (v T, ok bool) {
 	return v, ok
 }
 
-// All returns the values of in, to be ranged over once. The error is nil with each of them.
-// If the group fails, the last pair is a zero value with the group's error, after all its
-// stages have ended.
+// First returns the first value of in, and true. It wants no more, and all stages of the group
+// have ended when it returns; that is a success, see [ErrStopped]. If there is no value it
+// returns false, and the group's error if that is why.
 //
-// Whoever leaves the loop early wants no more: that fails the group with [ErrStopped], and
-// all its stages have ended before control is back. It panics if in is nil.
-func All[T any](g *Group, in <-chan T) iter.Seq2[T, error] {
-	checkInput("All", in)
-	return func(yield func(T, error) bool) {
-		var s sink
-		s.begin(g)
-		left := true
-		defer func() {
-			if left { // also by a panic
-				s.stop()
-			}
-		}()
-		for {
-			v, ok := next(&s, in)
-			if !ok {
-				break
-			}
-			if !yield(v, nil) {
-				return
-			}
-		}
-		left = false
-		if err := s.end(); err != nil {
-			var none T
-			yield(none, err)
-		}
-	}
-}
-
-// First returns the first value of in, and true. It wants no more, which fails the group
-// with [ErrStopped], and all its stages have ended when First returns. If there is no value
-// it returns false, and the group's error if that is why.
-//
-// It panics if in is nil.
+// It panics if g or in is nil.
 func First[T any](g *Group, in <-chan T) (v T, ok bool, err error) {
+	checkGroup("First", g)
 	checkInput("First", in)
 	var s sink
 	s.begin(g)
@@ -98,8 +73,9 @@ func First[T any](g *Group, in <-chan T) (v T, ok bool, err error) {
 
 // Collect returns the values of in. With an error they are those that came before.
 //
-// It panics if in is nil.
+// It panics if g or in is nil.
 func Collect[T any](g *Group, in <-chan T) ([]T, error) {
+	checkGroup("Collect", g)
 	checkInput("Collect", in)
 	var s sink
 	s.begin(g)
@@ -114,13 +90,18 @@ func Collect[T any](g *Group, in <-chan T) ([]T, error) {
 }
 
 // Reduce makes one result of all values of in: f gets the result so far, which is initial at
-// first, and the next value. f is called by the caller's goroutine. Its first error fails
-// the group. With an error the result is what it was before.
+// first, and the next value. Its first error fails the group. With an error the result is
+// what it was before.
 //
-// It panics if in or f is nil.
+// f is called by one goroutine, the caller's, in the order of the values: each call needs the
+// result of the one before, so f need neither lock nor be associative. Where f is slow, do
+// its work before: [Batch] the values, let a [Map] with many workers make a partial result of
+// each batch, and Reduce those. With an Ordered Map f must be associative for that, and with
+// one that is not Ordered commutative, too.
+//
+// It panics if g, in or f is nil.
 func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Context, sofar R, v T) (R, error)) (R, error) {
-	checkInput("Reduce", in)
-	checkFunc("Reduce", f == nil)
+	checkArguments("Reduce", g, in, f == nil)
 	if g.recovers {
 		inner := f
 		f = func(ctx context.Context, sofar R, v T) (r R, err error) {
@@ -133,7 +114,8 @@ func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Conte
 	left := true
 	defer func() {
 		if left { // by a panic
-			s.stop()
+			g.fail(ErrStopped)
+			s.end()
 		}
 	}()
 	sofar := initial
@@ -159,10 +141,9 @@ func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Conte
 // error of f, or of entering the gate, fails the group. Nothing comes out, so Ordered and
 // Buffer have no meaning here; one worker works in order.
 //
-// It panics if in or f is nil, and where s breaks a rule.
+// It panics if g, in or f is nil, and where s breaks a rule.
 func ForEach[A any](g *Group, in <-chan A, f func(context.Context, A) error, s *Stage) error {
-	checkInput("ForEach", in)
-	checkFunc("ForEach", f == nil)
+	checkArguments("ForEach", g, in, f == nil)
 	d := s.withDefaults("ForEach")
 	m := &caller[A, struct{}]{f: func(ctx context.Context, a A) (struct{}, bool, error) {
 		return struct{}{}, false, f(ctx, a)

@@ -47,7 +47,8 @@
 //
 // The first error of any of them ends the group's context, with itself as the cause, and so
 // the whole pipeline. No function is called any more after that, however many items wait.
-// Leaving the loop over All early, and First, fail the group as well, with [ErrStopped].
+// Leaving the loop over All early, and First, end it as well, with [ErrStopped] as the cause;
+// that is a success.
 //
 // A sink returns when its input has ended, or with the error of the group, when all stages
 // of the group have ended. So nobody goes on in the background, and unless the group has jobs
@@ -56,10 +57,23 @@
 // iterator.
 //
 // A stage's output is always closed in the end. If that is early, the group has failed
-// before. So a plain range over an output ends in any case, and whether that was the end of
-// the items is what [Group.Wait] says; sinks ask for you. Input can come from anywhere, but
+// before, or a reader has left. So a plain range over an output ends in any case, and whether
+// that was the end of the items is what [Group.Wait] says, where no other reader may leave;
+// sinks ask for you. Input can come from anywhere, but
 // a stage of somebody else's that closes its output when a context ends should be given the
 // group's context, or what it cut short looks complete.
+//
+// # Stages with gates
+//
+// Any number of stages, of any number of pipelines, can share a gate. That never deadlocks,
+// by one rule: inside the gate nothing of the library waits for another stage. A worker takes
+// its item first, then enters, calls the function, and leaves before its result waits for
+// room or for its turn. So whatever the gate has admitted comes out of it again, and lets in
+// the next. The send of a [FlatMap] keeps to that, too, see there.
+//
+// The rule ends where a function of yours begins: one that enters a gate by itself should not
+// call send before it has left it. Nor should a job that reads a pipeline be behind the gate
+// of one of its stages.
 //
 // Limit and gate of the group are for jobs alone: stages have workers and a gate of their
 // own. A job may read a pipeline of its own group, but a function of a stage must not: if

@@ -246,6 +246,21 @@ func ExampleReduce() {
 	// <nil>
 }
 
+// Many workers sum up batches, and one goroutine their sums.
+func ExampleReduce_partial() {
+	g, _ := group.WithContext(context.Background())
+	batches := group.Batch(g, group.From(g, upTo(10_000)), 100, nil)
+	sums := group.Map(g, batches, func(_ context.Context, all []int) (int, error) {
+		sum := 0
+		for _, n := range all {
+			sum += n
+		}
+		return sum, nil
+	}, &group.Stage{Workers: 8})
+	fmt.Println(group.Reduce(g, sums, 0, func(_ context.Context, sum, n int) (int, error) { return sum + n, nil }))
+	// Output: 49995000 <nil>
+}
+
 func ExampleCollect() {
 	var g group.Group
 	fmt.Println(group.Collect(&g, group.Map(&g, group.From(&g, slices.Values([]int{1, 2, 3})), square, nil)))
@@ -279,6 +294,28 @@ func ExampleAll() {
 	// here
 }
 
+// To wait for the group is to leave the loop as well.
+func ExampleAll_wait() {
+	g, _ := group.WithContext(context.Background())
+	numbers := group.From(g, func(yield func(int) bool) {
+		for i := 1; yield(i); i++ {
+		}
+	})
+	find := func(limit int) (int, error) {
+		for n, err := range group.All(g, group.Map(g, numbers, square, nil)) {
+			if err != nil {
+				return 0, err
+			}
+			if n > limit {
+				return n, g.Wait()
+			}
+		}
+		return 0, nil
+	}
+	fmt.Println(find(1000))
+	// Output: 1024 <nil>
+}
+
 // Ask three mirrors and take the first answer.
 func ExampleFirst() {
 	g, _ := group.WithContext(context.Background())
@@ -291,7 +328,10 @@ func ExampleFirst() {
 		return "hello from " + mirror, nil
 	}, &group.Stage{Workers: 3})
 	fmt.Println(group.First(g, answers))
-	// Output: hello from south true <nil>
+	fmt.Println(g.Wait())
+	// Output:
+	// hello from south true <nil>
+	// <nil>
 }
 
 // Files of different sizes, of which no more than 100 MB are in memory at once.

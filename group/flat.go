@@ -3,56 +3,58 @@ package group
 import "context"
 
 // FlatMap returns a channel of what f sends for the values of in: any number of results for
-// each. send waits until there is room, and returns false once the group has ended, as it
-// will from then on: f should return. send must not be used after f has returned, nor by two
-// goroutines at once. The first error of f, or of entering the gate, fails the group; what f
-// has sent before may be out by then.
+// each. The first error of f, or of entering the gate, fails the group; what f has sent before
+// may be out by then.
 //
-// In an ordered stage all results of an item come before those of the next. An item whose
-// turn has not come can send as long as no more than Buffer results wait in the stage, for
-// all items together; then it waits for its turn.
+// send returns false once the group has ended, as it will from then on: f should return. It
+// must not be used after f has returned, nor by two goroutines at once. FlatMap panics if g,
+// in or f is nil, and where s breaks a rule.
 //
-// At a gate that bounds how many are at work, an item counts until f has returned, also
-// while send waits. FlatMap panics if in or f is nil, and where s breaks a rule.
+// In an ordered stage all results of an item come before those of the next. Results of items
+// whose turn has not come wait in the stage, at most Buffer of them for all items together.
+//
+// # Without a gate
+//
+// send waits until there is room for the result, and in an ordered stage until it is the
+// item's turn. So the memory is constant however many results an item has.
+//
+// # With a gate
+//
+// send never waits, because f is inside the gate: a stage that is to make room may need the
+// place in the gate that f holds. Where there is room the result goes out at once. Otherwise
+// the worker keeps it until f has returned and its pass was left, hands it on then, and only
+// then takes its next item. So an item costs the gate exactly as long as f runs.
+//
+// That takes memory for the results of at most Workers items, beside those that the Buffer
+// has room for. Where an item has very many results, or no end of them, leave Stage.Gate nil
+// and enter the gate inside f, with [gate.Do], around each call that makes some of them. Call
+// send outside of it.
 func FlatMap[A, B any](g *Group, in <-chan A, f func(ctx context.Context, a A, send func(B) bool) error, s *Stage) <-chan B {
-	checkInput("FlatMap", in)
-	checkFunc("FlatMap", f == nil)
+	checkArguments("FlatMap", g, in, f == nil)
 	d := s.withDefaults("FlatMap")
-	out := make(chan B, d.Buffer)
-	m := &caller[flight[A, B], struct{}]{f: func(ctx context.Context, a flight[A, B]) (struct{}, bool, error) {
+	m := &flatMapper[A, B]{in: in, out: make(chan B, d.Buffer)}
+	m.f = func(ctx context.Context, a flight[A, B]) (struct{}, bool, error) {
 		return struct{}{}, false, f(ctx, a.item, a.send)
-	}}
+	}
 	if cost := costOf[A]("FlatMap", &d); cost != nil {
 		d.Cost = func(a flight[A, B]) int { return cost(a.item) }
 	}
 	m.init("FlatMap", g, &d)
-	var o *order[B]
+	work := m.work
 	if d.Ordered && d.Workers > 1 {
-		o = newOrder(&m.flow, out, &d)
+		m.order = newOrder(&m.flow, m.out, &d)
+		work = m.workInOrder
 	}
-	m.start(d.Workers, d.Meter, func(c *cell) {
-		if o != nil {
-			flatInOrder(m, o, in, c)
-			return
-		}
-		send := func(b B) bool {
-			ok := !m.ended() && send(&m.flow, c, out, b)
-			c.set(inFlight)
-			return ok
-		}
-		for {
-			a, ok := receive(&m.flow, in)
-			if !ok {
-				return
-			}
-			c.took(m.first)
-			if _, _, ok := m.call(c, flight[A, B]{a, send}); !ok {
-				return
-			}
-			c.set(idle)
-		}
-	}, func() { close(out) })
-	return out
+	m.start(d.Workers, d.Meter, work, func() { close(m.out) })
+	return m.out
+}
+
+// flatMapper is a stage with any number of results for an item.
+type flatMapper[A, B any] struct {
+	caller[flight[A, B], struct{}]
+	in    <-chan A
+	out   chan B
+	order *order[B] // nil: as they come
 }
 
 // flight is an item with the way out for its results.
@@ -61,33 +63,52 @@ type flight[A, B any] struct {
 	send func(B) bool
 }
 
-// flatInOrder is a worker of an ordered FlatMap.
-func flatInOrder[A, B any](m *caller[flight[A, B], struct{}], o *order[B], in <-chan A, c *cell) {
+func (m *flatMapper[A, B]) work(c *cell) {
+	o := &outbox[B]{
+		fl: &m.flow, c: c, gated: m.gate != nil,
+		try:  func(b B) bool { return trySend(c, m.out, b) },
+		wait: func(b B) bool { return send(&m.flow, c, m.out, b) },
+	}
+	for {
+		a, ok := receive(&m.flow, m.in)
+		if !ok {
+			return
+		}
+		c.took(m.first)
+		if _, _, ok := m.call(c, flight[A, B]{a, o.send}); !ok || !o.handOn() {
+			return
+		}
+		c.set(idle)
+	}
+}
+
+func (m *flatMapper[A, B]) workInOrder(c *cell) {
 	w := newPlace()
 	var seq uint64
-	send := func(b B) bool {
-		ok := !m.ended() && o.add(c, w, seq, b)
-		c.set(inFlight)
-		return ok
+	o := &outbox[B]{
+		fl: &m.flow, c: c, gated: m.gate != nil,
+		try:  func(b B) bool { return m.order.tryAdd(c, seq, b) },
+		wait: func(b B) bool { return m.order.add(c, w, seq, b) },
 	}
 	for {
 		var a A
 		var ok bool
-		if seq, a, ok = take(o, in, c, w); !ok {
+		if seq, a, ok = take(m.order, m.in, c, w); !ok {
 			return
 		}
 		c.took(m.first)
 		// Where send has returned false results are missing, and what follows must not
 		// come out.
-		if _, _, ok := m.call(c, flight[A, B]{a, send}); !ok || m.ended() || !o.finish(c, seq) {
+		if _, _, ok := m.call(c, flight[A, B]{a, o.send}); !ok || !o.handOn() || m.ended() || !m.order.finish(c, seq) {
 			return
 		}
 	}
 }
 
 // Flatten returns a channel of the elements of the values of in. It undoes [Batch]. It
-// panics if in is nil.
+// panics if g or in is nil.
 func Flatten[T any](g *Group, in <-chan []T) <-chan T {
+	checkGroup("Flatten", g)
 	checkInput("Flatten", in)
 	return source(g, func(s *sender[T]) error {
 		for {

@@ -695,21 +695,11 @@ func TestSetGate(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
-	check := func(t *testing.T, want string, f func()) {
-		t.Helper()
-		defer func() {
-			t.Helper()
-			if got, _ := recover().(string); got != want {
-				t.Errorf("panic %q, want %q", got, want)
-			}
-		}()
-		f()
-	}
 	for _, gt := range []gate.Gate{nil, gate.NewConcurrency(3)} {
 		g := new(group.Group)
 		g.SetGate(gt)
-		check(t, "group: Group.GoCost: cost must be at least 1, got 0", func() { g.GoCost(0, mustNotRun(t, "a job for nothing")) })
-		check(t, "group: Group.GoCost: cost must be at least 1, got -3", func() { g.GoCost(-3, mustNotRun(t, "a job for less")) })
+		checkPanic(t, "group: Group.GoCost: cost must be at least 1, got 0", func() { g.GoCost(0, mustNotRun(t, "a job for nothing")) })
+		checkPanic(t, "group: Group.GoCost: cost must be at least 1, got -3", func() { g.GoCost(-3, mustNotRun(t, "a job for less")) })
 		checkWait(t, g, nil)
 	}
 	inBubble(t, func(t *testing.T) {
@@ -719,10 +709,10 @@ func TestMisuse(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			want = " must not be called while goroutines are active, got a call while " + want + " are"
-			check(t, "group: Group.SetGate:"+want, func() { g.SetGate(nil) })
-			check(t, "group: Group.SetGate:"+want, func() { g.SetGate(gate.NewConcurrency(1)) })
-			check(t, "group: Group.SetLimit:"+want, func() { g.SetLimit(5) })
-			check(t, "group: Group.SetRecover:"+want, func() { g.SetRecover(true) })
+			checkPanic(t, "group: Group.SetGate:"+want, func() { g.SetGate(nil) })
+			checkPanic(t, "group: Group.SetGate:"+want, func() { g.SetGate(gate.NewConcurrency(1)) })
+			checkPanic(t, "group: Group.SetLimit:"+want, func() { g.SetLimit(5) })
+			checkPanic(t, "group: Group.SetRecover:"+want, func() { g.SetRecover(true) })
 		}
 		job := func() error { <-goOn; return nil }
 		g.Go(job)
@@ -743,47 +733,6 @@ func TestMisuse(t *testing.T) {
 		g.SetLimit(1)
 		g.SetGate(nil)
 	})
-	g, in := new(group.Group), counted(0)
-	number := func(context.Context, int) (int, error) { return 0, nil }
-	for want, f := range map[string]func(){
-		"From: seq must not be nil":                       func() { group.From[int](g, nil) },
-		"From2: seq must not be nil":                      func() { group.From2[int](g, nil) },
-		"Generate: f must not be nil":                     func() { group.Generate[int](g, nil) },
-		"Map: in must not be nil":                         func() { group.Map(g, nil, number, nil) },
-		"Map: f must not be nil":                          func() { group.Map[int, int](g, in, nil, nil) },
-		"Map: Stage.Workers must not be negative, got -1": func() { group.Map(g, in, number, &group.Stage{Workers: -1}) },
-		"Map: Stage.Cost must come with a Gate, got none": func() { group.Map(g, in, number, &group.Stage{Cost: func(int) int { return 1 }}) },
-		"Map: Stage.Cost must be a func(int) int, got a func(string) int": func() {
-			group.Map(g, in, number, &group.Stage{Gate: gate.NewConcurrency(1), Cost: func(string) int { return 1 }})
-		},
-		"Map: Stage.Cost must be a func(int) int, got a int": func() { group.Map(g, in, number, &group.Stage{Gate: gate.NewConcurrency(1), Cost: 1}) },
-		"TryMap: in must not be nil":                         func() { group.TryMap(g, nil, number, nil) },
-		"TryMap: f must not be nil":                          func() { group.TryMap[int, int](g, in, nil, nil) },
-		"FilterMap: f must not be nil":                       func() { group.FilterMap[int, int](g, in, nil, nil) },
-		"FlatMap: in must not be nil":                        func() { group.FlatMap(g, nil, func(context.Context, int, func(int) bool) error { return nil }, nil) },
-		"FlatMap: f must not be nil":                         func() { group.FlatMap[int, int](g, in, nil, nil) },
-		"FlatMap: Stage.Cost must be a func(int) int, got a func(string) int": func() {
-			group.FlatMap(g, in, func(context.Context, int, func(int) bool) error { return nil }, &group.Stage{Gate: gate.NewConcurrency(1), Cost: func(string) int { return 1 }})
-		},
-		"Flatten: in must not be nil":        func() { group.Flatten[int](g, nil) },
-		"Merge: in must not be nil":          func() { group.Merge(g, in, nil) },
-		"Tee: in must not be nil":            func() { group.Tee[int](g, nil) },
-		"Batch: in must not be nil":          func() { group.Batch[int](g, nil, 1, nil) },
-		"Batch: n must be at least 1, got 0": func() { group.Batch(g, in, 0, nil) },
-		"ForEach: in must not be nil":        func() { group.ForEach(g, nil, func(context.Context, int) error { return nil }, nil) },
-		"ForEach: f must not be nil":         func() { group.ForEach[int](g, in, nil, nil) },
-		"Reduce: in must not be nil":         func() { group.Reduce(g, nil, 0, func(context.Context, int, int) (int, error) { return 0, nil }) },
-		"Reduce: f must not be nil":          func() { group.Reduce[int, int](g, in, 0, nil) },
-		"Collect: in must not be nil":        func() { group.Collect[int](g, nil) },
-		"First: in must not be nil":          func() { group.First[int](g, nil) },
-		"All: in must not be nil":            func() { group.All[int](g, nil) },
-	} {
-		check(t, "group: "+want, f)
-	}
-	var none context.Context
-	if !panicked(func() { group.WithContext(none) }) {
-		t.Error("WithContext took a nil context")
-	}
 }
 
 // The ten thousandth job of a group that has failed costs nothing: no goroutine, no

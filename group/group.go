@@ -51,6 +51,8 @@ type Group struct {
 	// runs under it, and nobody waits.
 	mu     sync.Mutex
 	err    error         // the first
+	left   bool          // a reader has ended the context, and Wait has not returned since
+	loops  []*loop       // over All that go on
 	stages int           // goroutines of stages that have not ended
 	idle   chan struct{} // closed when stages is 0; nil: nobody waits for that
 
@@ -69,6 +71,7 @@ type Group struct {
 // after a first round without an error. A group without a gate does run it, as
 // errgroup's does.
 func WithContext(ctx context.Context) (*Group, context.Context) {
+	check("WithContext", "ctx", ctx == nil)
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Group{ctx: ctx, cancel: cancel, bound: true}, ctx
 }
@@ -89,8 +92,9 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 //
 // If f panics, the program crashes, and Wait does not return before that, unless
 // [Group.SetRecover] says otherwise. If f calls [runtime.Goexit], that counts as a return
-// without an error.
+// without an error. A nil f panics here and not in the goroutine.
 func (g *Group) Go(f func() error) {
+	checkFunc("Group.Go", f == nil)
 	if g.gate != nil {
 		g.pass(1, f)
 		return
@@ -109,6 +113,7 @@ func (g *Group) GoCost(cost int, f func() error) {
 	if cost < 1 {
 		panic(fmt.Sprintf("group: Group.GoCost: cost must be at least 1, got %d", cost))
 	}
+	checkFunc("Group.GoCost", f == nil)
 	if g.gate != nil {
 		g.pass(cost, f)
 		return
@@ -122,10 +127,11 @@ func (g *Group) GoCost(cost int, f func() error) {
 // from either.
 //
 // With a gate, TryGo starts nothing after the group's context has ended. That is not the
-// refusal of a busy group, which can be asked again: the group has failed. Should the
-// context end between the start and the first instruction of f, f does not run; Wait
-// returns an error then, as it does whenever a job was not run.
+// refusal of a busy group, which can be asked again: the group has failed, or a reader has
+// left. Should the context end between the start and the first instruction of f, f does not
+// run; Wait returns an error then, as it does whenever a failure keeps a job from running.
 func (g *Group) TryGo(f func() error) bool {
+	checkFunc("Group.TryGo", f == nil)
 	if g.gate != nil && g.ended() {
 		return false
 	}
@@ -165,11 +171,17 @@ func (g *Group) tryEnter(sem <-chan struct{}) (p gate.Pass, ok bool) {
 // Wait waits until all goroutines of the group have ended, those of stages included, and
 // with a gate also until no call of Go waits for the limit. It returns the first error, or
 // nil if there was none; with a gate, nil means that every job has run, and in any case
-// that no stage was cut short. The context of [WithContext] has ended when it returns.
+// that no stage was cut short, unless a reader wanted no more, see [ErrStopped]. The context
+// of [WithContext] has ended when it returns.
+//
+// In the body of a loop over [All] of the same group it leaves the loop first. Otherwise it waits
+// for the readers of the group's pipelines, too.
 func (g *Group) Wait() error {
+	g.leaveOwnLoops()
 	g.tally.wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.left = false
 	if g.bound {
 		g.cancel(g.err)
 	}
@@ -200,8 +212,9 @@ func (g *Group) SetLimit(n int) {
 // A zero Group gets a context of its own with its first gate, so that a failure reaches
 // those who wait there.
 //
-// SetGate panics if goroutines of the group are active.
+// SetGate panics if goroutines of the group are active, and on a nil pointer of a gate's type.
 func (g *Group) SetGate(gt gate.Gate) {
+	checkGate("Group.SetGate: gate", gt)
 	g.checkIdle("SetGate")
 	g.gate = gt
 	if gt != nil {
@@ -317,32 +330,6 @@ func (g *Group) context() context.Context {
 		}
 	}
 	return g.ctx
-}
-
-// ended reports whether the group's context has ended. It is asked where a job would not
-// run for that, so the group has failed then.
-//
-// Err of a context of package context is one atomic load, less than half the price of a
-// look at the channel.
-func (g *Group) ended() bool {
-	if g.ctx.Err() == nil {
-		return false
-	}
-	g.fail(context.Cause(g.ctx))
-	return true
-}
-
-// fail makes err the group's error, if it is the first, and ends the context.
-func (g *Group) fail(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.err != nil {
-		return
-	}
-	g.err = err
-	if g.cancel != nil {
-		g.cancel(err)
-	}
 }
 
 // done ends a goroutine that holds a place in sem, if that is not nil. It must be

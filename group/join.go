@@ -6,8 +6,9 @@ import (
 )
 
 // Merge returns a channel of the values of all of ins, as they come. It ends when the last
-// of them does; without any it ends at once. It panics if one of them is nil.
+// of them does; without any it ends at once. It panics if g or one of them is nil.
 func Merge[T any](g *Group, ins ...<-chan T) <-chan T {
+	checkGroup("Merge", g)
 	for _, in := range ins {
 		checkInput("Merge", in)
 	}
@@ -33,8 +34,9 @@ func Merge[T any](g *Group, ins ...<-chan T) <-chan T {
 
 // Tee returns two channels, each of which has all values of in, in their order. Both must be
 // read, at the same time: a reader who is 64 values and one ahead of the other waits for
-// that. It panics if in is nil.
+// that. It panics if g or in is nil.
 func Tee[T any](g *Group, in <-chan T) (<-chan T, <-chan T) {
+	checkGroup("Tee", g)
 	checkInput("Tee", in)
 	a := &sender[T]{out: make(chan T, defaultBuffer)}
 	b := make(chan T, defaultBuffer)

@@ -13,9 +13,9 @@ import (
 // the error says so.
 //
 // The stage works until in is closed, or the group ends. An f that ends its goroutine fails
-// the group. Map panics if in or f is nil, and where s breaks a rule.
+// the group. Map panics if g, in or f is nil, and where s breaks a rule.
 func Map[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage) <-chan B {
-	checkFunc("Map", f == nil)
+	checkArguments("Map", g, in, f == nil)
 	return startMapper("Map", g, in, s, nil, func(ctx context.Context, a A) (B, bool, error) {
 		b, err := f(ctx, a)
 		return b, true, err
@@ -35,7 +35,7 @@ type Result[A, B any] struct {
 // let some of them pass and return the others from the next stage. A gate learns from f's
 // error as it does in Map.
 func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage) <-chan Result[A, B] {
-	checkFunc("TryMap", f == nil)
+	checkArguments("TryMap", g, in, f == nil)
 	refused := func(a A, err error) Result[A, B] { return Result[A, B]{Item: a, Err: err} }
 	f = guard(g, f)
 	return startMapper("TryMap", g, in, s, refused, func(ctx context.Context, a A) (Result[A, B], bool, error) {
@@ -47,7 +47,7 @@ func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, erro
 // FilterMap is [Map] where f also says whether there is a result: with false nothing comes
 // out for the item. What it holds and how it fails is as for Map.
 func FilterMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, bool, error), s *Stage) <-chan B {
-	checkFunc("FilterMap", f == nil)
+	checkArguments("FilterMap", g, in, f == nil)
 	return startMapper("FilterMap", g, in, s, nil, f)
 }
 
@@ -154,7 +154,6 @@ type mapper[A, B any] struct {
 }
 
 func startMapper[A, B any](name string, g *Group, in <-chan A, s *Stage, refused func(A, error) B, f func(context.Context, A) (B, bool, error)) <-chan B {
-	checkInput(name, in)
 	d := s.withDefaults(name)
 	m := &mapper[A, B]{in: in, out: make(chan B, d.Buffer)}
 	m.f, m.refused = f, refused

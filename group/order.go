@@ -168,7 +168,27 @@ func (o *order[B]) add(c *cell, w *place, seq uint64, b B) bool {
 	o.ahead++
 	s := &o.slots[seq%uint64(len(o.slots))]
 	s.results = append(s.results, b)
-	return seq != o.head || o.flushLocked(c)
+	return seq != o.head || o.flushLocked(c, true)
+}
+
+// tryAdd is add without any waiting. It returns false if there is no room for b, and has not
+// added it then.
+func (o *order[B]) tryAdd(c *cell, seq uint64, b B) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := &o.slots[seq%uint64(len(o.slots))]
+	if seq == o.head && !o.sending {
+		o.flushLocked(c, false)
+		if len(s.results) == 0 && trySend(c, o.out, b) {
+			return true
+		}
+	}
+	if o.ahead >= o.most {
+		return false
+	}
+	o.ahead++
+	s.results = append(s.results, b)
+	return true
 }
 
 // finish ends an item whose results were added. It returns false if the group has ended.
@@ -177,7 +197,7 @@ func (o *order[B]) finish(c *cell, seq uint64) bool {
 	defer o.mu.Unlock()
 	o.slots[seq%uint64(len(o.slots))].finished = true
 	c.set(idle)
-	return o.flushLocked(c)
+	return o.flushLocked(c, true)
 }
 
 // wakeQueuedLocked has those who wait to add a result look again.
@@ -201,12 +221,13 @@ func (o *order[B]) put(c *cell, seq uint64, b B, keep bool) bool {
 	}
 	s.finished = true
 	c.set(idle)
-	return o.flushLocked(c)
+	return o.flushLocked(c, true)
 }
 
-// flushLocked sends what can be sent, unless somebody else does. It unlocks the lock while
-// it waits, and returns false if the group has ended.
-func (o *order[B]) flushLocked(c *cell) bool {
+// flushLocked sends what can be sent, unless another worker does. If it may wait for room it
+// unlocks the lock meanwhile, and returns false if the group has ended. If not it stops where
+// there is none, and the caller goes on later.
+func (o *order[B]) flushLocked(c *cell, mayWait bool) bool {
 	if o.sending {
 		return true
 	}
@@ -214,11 +235,12 @@ func (o *order[B]) flushLocked(c *cell) bool {
 	for o.head != o.next {
 		s := &o.slots[o.head%uint64(len(o.slots))]
 		for s.sent < len(s.results) {
-			b := s.results[s.sent]
-			select {
-			case o.out <- b:
-				c.sent()
-			default:
+			if b := s.results[s.sent]; !trySend(c, o.out, b) {
+				if !mayWait {
+					o.sending = false
+					o.wakeQueuedLocked()
+					return true
+				}
 				o.mu.Unlock()
 				ok := sendSlowly(o.fl, c, o.out, b)
 				o.mu.Lock()

@@ -208,7 +208,9 @@ func (l aLine) play() error {
 	}
 	books <- b
 	left := l.Leave >= 0 && len(got) == l.Leave
-	if waited := g.Wait(); left && waited == nil || !left && waited != err {
+	if waited := g.Wait(); left {
+		err = waited // what had failed before
+	} else if waited != err {
 		return fmt.Errorf("the sink returned %v, Wait %v", err, waited)
 	}
 	time.Sleep(2 * time.Minute) // nothing may happen any more, but the foreign source gives up
@@ -230,7 +232,7 @@ func (l aLine) play() error {
 
 	var mine *partError
 	switch {
-	case left:
+	case err == nil && left:
 	case err == nil:
 		for i, p := range l.Parts {
 			if p.Fail >= 0 && b.seen[[2]int{i, p.Fail}] > 0 {
@@ -251,7 +253,9 @@ func (l aLine) play() error {
 	default:
 		return fmt.Errorf("unexpected error: %v", err)
 	}
-	if err != nil && context.Cause(ctx) != err && !left {
+	// Of a failure and a cancel at one instant the group may have the one and its context the other.
+	both := mine != nil && context.Cause(ctx) == cause && b.failed == time.Duration(l.Cancel)*ms
+	if err != nil && context.Cause(ctx) != err && !left && !both {
 		return fmt.Errorf("the error is %v, the context's cause %v", err, context.Cause(ctx))
 	}
 	if sorted && !slices.Equal(got, slices.Collect(upTo(len(got)))) {

@@ -10,11 +10,10 @@ import (
 // for something of its own can't be interrupted there, and whoever waits for the group
 // waits for it: let it look at the context of [WithContext], or use [Generate].
 //
-// It panics if seq is nil.
+// It panics if g or seq is nil.
 func From[T any](g *Group, seq iter.Seq[T]) <-chan T {
-	if seq == nil {
-		panic("group: From: seq must not be nil")
-	}
+	checkGroup("From", g)
+	checkSeq("From", seq == nil)
 	return source(g, func(s *sender[T]) error {
 		for v := range seq {
 			if !s.send(v) {
@@ -27,10 +26,11 @@ func From[T any](g *Group, seq iter.Seq[T]) <-chan T {
 
 // From2 is [From] for values that may come with an error. The first error ends the loop over
 // seq and fails the group; its value is dropped.
+//
+// It panics if g or seq is nil.
 func From2[T any](g *Group, seq iter.Seq2[T, error]) <-chan T {
-	if seq == nil {
-		panic("group: From2: seq must not be nil")
-	}
+	checkGroup("From2", g)
+	checkSeq("From2", seq == nil)
 	return source(g, func(s *sender[T]) error {
 		for v, err := range seq {
 			if err != nil {
@@ -49,8 +49,9 @@ func From2[T any](g *Group, seq iter.Seq2[T, error]) <-chan T {
 // group has ended, as it will from then on: f should return. An error of f fails the group.
 // send must not be used after f has returned, nor by two goroutines at once.
 //
-// It panics if f is nil.
+// It panics if g or f is nil.
 func Generate[T any](g *Group, f func(ctx context.Context, send func(T) bool) error) <-chan T {
+	checkGroup("Generate", g)
 	checkFunc("Generate", f == nil)
 	return source(g, func(s *sender[T]) error { return f(s.ctx, s.send) })
 }

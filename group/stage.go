@@ -62,6 +62,7 @@ func (s *Stage) withDefaults(name string) Stage {
 	if s.Workers < 0 {
 		panic(fmt.Sprintf("group: %s: Stage.Workers must not be negative, got %d", name, s.Workers))
 	}
+	checkGate(name+": Stage.Gate", s.Gate)
 	if s.Cost != nil && s.Gate == nil {
 		panic(fmt.Sprintf("group: %s: Stage.Cost must come with a Gate, got none", name))
 	}
@@ -88,19 +89,6 @@ func costOf[A any](name string, s *Stage) func(A) int {
 	return cost
 }
 
-// checkInput panics on a channel that nobody can ever send to.
-func checkInput[T any](name string, in <-chan T) {
-	if in == nil {
-		panic(fmt.Sprintf("group: %s: in must not be nil", name))
-	}
-}
-
-func checkFunc(name string, isNil bool) {
-	if isNil {
-		panic(fmt.Sprintf("group: %s: f must not be nil", name))
-	}
-}
-
 // flow is what the goroutines of one stage have in common. They wait for nothing without
 // looking at the group's context, fail the group before they end early, and only then
 // close their output.
@@ -118,8 +106,7 @@ func (fl *flow) init(g *Group) {
 	fl.done = fl.ctx.Done()
 }
 
-// ended reports whether the context has ended, and makes that the group's failure if
-// nothing else was.
+// ended reports whether the group's context has ended, see [Group.ended].
 func (fl *flow) ended() bool {
 	select {
 	case <-fl.done:
@@ -197,22 +184,24 @@ func receive[T any](fl *flow, in <-chan T) (v T, ok bool) {
 
 // send waits until v is sent. It returns false if the group has ended.
 func send[T any](fl *flow, c *cell, out chan<- T, v T) bool {
+	return trySend(c, out, v) || sendSlowly(fl, c, out, v)
+}
+
+// trySend sends v if there is room for it at this instant.
+func trySend[T any](c *cell, out chan<- T, v T) bool {
 	select {
 	case out <- v:
 		c.sent()
 		return true
 	default:
+		return false
 	}
-	return sendSlowly(fl, c, out, v)
 }
 
 func sendSlowly[T any](fl *flow, c *cell, out chan<- T, v T) bool {
 	runtime.Gosched()
-	select {
-	case out <- v:
-		c.sent()
+	if trySend(c, out, v) {
 		return true
-	default:
 	}
 	c.set(blocked)
 	select {
@@ -245,9 +234,8 @@ func (g *Group) doneStage() {
 	g.tally.endRetired()
 }
 
-// awaitStages waits until all goroutines of all stages have ended, and returns the error
-// of the group.
-func (g *Group) awaitStages() error {
+// awaitStages waits until all goroutines of all stages have ended.
+func (g *Group) awaitStages() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for g.stages > 0 {
@@ -259,5 +247,4 @@ func (g *Group) awaitStages() error {
 		<-idle
 		g.mu.Lock()
 	}
-	return g.err
 }

@@ -83,11 +83,12 @@ func TestGateRefuses(t *testing.T) {
 	}
 }
 
-// Three generations throttled in a row: the gate gives up, and so does the call.
+// Three generations throttled in a row: the gate gives up, and so does the call. With a Slowest of a
+// day that has not faded by the second call, a month later.
 func TestGaveUp(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		th := retry.Throttled(0, errA)
-		p := retry.Policy{Gate: gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{GiveUp: 3, Clock: b.Clock()})}
+		p := retry.Policy{Backoff: retry.Constant(0), Gate: gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{GiveUp: 3, Slowest: 24 * time.Hour, Clock: b.Clock()})}
 		r := play(b, background, p, fails(th, th, th, th)...)
 		r.want(b, 3*time.Second, is(gate.ErrGaveUp, errA), 0, time.Second, 3*time.Second)
 		r = play(b, background, p)
@@ -162,11 +163,11 @@ func TestBoundsAtTheGate(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		always := fails(slices.Repeat([]error{retry.Throttled(0, errA)}, 50)...)
 		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()})
-		play(b, background, retry.Policy{Gate: g, Elapsed: 2500 * ms}, always...).
+		play(b, background, retry.Policy{Gate: g, Elapsed: 2500 * ms, Backoff: retry.Constant(0)}, always...).
 			want(b, 2*time.Second, is(retry.ErrElapsed, errA), 0, time.Second, 2*time.Second)
 		ctx, cancel := b.WithTimeout(2500 * ms)
 		defer cancel()
-		play(b, ctx, retry.Policy{Gate: g}, always...).
+		play(b, ctx, retry.Policy{Gate: g, Backoff: retry.Constant(0)}, always...).
 			want(b, 2*time.Second, is(context.DeadlineExceeded, errA), 0, time.Second, 2*time.Second)
 	})
 }

@@ -131,7 +131,7 @@ func TestBudgetAndThrottles(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		empty := &retry.Budget{Share: -1, Floor: -1}
 		th := retry.Throttled(0, errA)
-		play(b, background, retry.Policy{Budget: empty, Gate: gate.NewConcurrency(1)}, fails(th, th)...).want(b, 0, nil, 0, 0, 0)
+		play(b, background, retry.Policy{Budget: empty, Gate: gate.NewConcurrency(1), Backoff: retry.Constant(0)}, fails(th, th)...).want(b, 0, nil, 0, 0, 0)
 		play(b, background, retry.Policy{Budget: empty}, fails(th)...).want(b, 0, is(retry.ErrBudget, errA), 0)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/lost"
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
@@ -27,6 +28,7 @@ type call struct {
 	// What is known of the last attempt.
 	last    error
 	verdict Verdict
+	lost    bool // it counts for nothing, and is made again at once
 	hint    time.Duration
 
 	timer *timing.Timer // made when it is first needed
@@ -52,13 +54,18 @@ func (c *call) clock() *timing.Clock {
 
 // fail returns the error that the call ends with.
 func (c *call) fail(reason error) error {
-	return &Error{Last: c.last, Reason: reason, Attempts: c.attempts}
+	return &Error{Last: c.last, Reason: reason, Attempts: c.attempts, Throttles: c.throttles}
 }
 
 // judge takes note of an attempt that did not succeed, and returns what the gate is to be
 // told.
 func (c *call) judge(err error) error {
 	c.now = c.clock().Now()
+	if e, ok := err.(*lost.Error); ok {
+		c.lost, c.last = true, e.Err
+		return e.Err
+	}
+	c.lost = false
 	c.last = unmarked(err)
 	c.hint = hint(err)
 	t, throttled := errors.AsType[*gate.ThrottledError](err)
@@ -87,18 +94,29 @@ func (c *call) judge(err error) error {
 // if not, it returns the error that the call ends with.
 func (c *call) next() error {
 	throttled := c.verdict == VerdictThrottle
-	count(throttled, &c.throttles, &c.attempts)
+	if !c.lost {
+		count(throttled, &c.throttles, &c.attempts)
+	}
 	if cause := timing.Ended(c.ctx); cause != nil {
 		return c.fail(cause)
 	}
 	switch {
+	case c.lost && c.now > c.end:
+		return c.fail(ErrElapsed)
+	case c.lost:
+		return nil
 	case c.verdict != VerdictRetry && !throttled:
 		return c.fail(ErrStopped)
 	case c.attempts == c.p.attempts():
 		return c.fail(ErrAttempts)
+	case c.throttles == c.p.throttles():
+		return c.fail(ErrThrottles)
 	}
 	queues := throttled && c.p.Gate != nil
-	delay := c.delay(queues)
+	delay := c.delay()
+	if queues && c.held(delay) {
+		delay = 0 // the gate keeps everyone out for as long, so the call may as well queue
+	}
 	at := timing.Later(c.now, delay)
 	if at > c.end {
 		return c.fail(ErrElapsed)
@@ -121,14 +139,8 @@ func (c *call) next() error {
 	return nil
 }
 
-// delay returns what the call sleeps before it makes the next attempt, or queues for it.
-func (c *call) delay(queues bool) time.Duration {
-	if queues {
-		if c.hint <= 0 || c.held() {
-			return 0
-		}
-		return c.hint
-	}
+// delay returns how long the call stays away before it makes the next attempt, or queues for it.
+func (c *call) delay() time.Duration {
 	b := c.p.Backoff
 	if b == nil {
 		b = defaultBackoff
@@ -138,10 +150,10 @@ func (c *call) delay(queues bool) time.Duration {
 	return max(c.prev, c.hint)
 }
 
-// held reports whether the gate keeps everyone out for as long as the hint says.
-func (c *call) held() bool {
+// held reports whether the gate keeps everyone out for as long as the delay lasts.
+func (c *call) held(delay time.Duration) bool {
 	s, ok := gate.StatsOf(c.p.Gate)
-	return ok && timing.Later(c.clock().Now(), s.HeldFor) >= timing.Later(c.now, c.hint)
+	return ok && timing.Later(c.clock().Now(), s.HeldFor) >= timing.Later(c.now, delay)
 }
 
 // count adds one to a if first, or else to b, and stays at the largest number.

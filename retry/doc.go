@@ -15,20 +15,19 @@
 // The call sleeps its delay, enters the gate, makes the attempt's context, calls the
 // function, and leaves the gate with the function's error. The first attempt has no delay.
 //
-// An attempt that failed counts, and is followed by a delay: that of the [Backoff], or the
-// hint if it is longer. A throttle is not counted:
+// An attempt that failed or was throttled is followed by a delay: that of the [Backoff], or
+// the hint if it is longer. Policy.Attempts bounds failures. A throttle costs no attempt:
+// Policy.Throttles bounds throttles, 20 by default.
 //
-//   - With a gate it costs no delay either. It is reported to the gate, and the call goes to
-//     the end of the gate's queue. A [gate.Adaptive] slows everybody down, and gives up when
-//     that is of no use. If a hint came with the throttle, and the gate does not hold
-//     everyone for that long, because it is one that does not listen, the call itself stays
-//     away until then. A gate that neither listens nor keeps a pace of its own, such as a
-//     [gate.Concurrency] alone, lets a throttled call come back at once; join it with an
-//     Adaptive, by [gate.All].
-//   - Without a gate it is followed by a delay like that after a failure.
+// With a gate a throttle is reported to it first. A [gate.Adaptive] slows every caller down,
+// and gives up when that is of no use. After its delay the call goes to the end of the gate's
+// queue. The delay is left out where the gate holds every caller for at least as long: the
+// call then waits in the queue. The delay is what slows the call behind a gate that does not
+// listen to throttles, such as a [gate.Concurrency] or a [gate.Rate].
 //
-// So a far side that always throttles is bounded by the context, by Policy.Elapsed, and by a
-// gate or a [Budget] that gives up, and by nothing else.
+// So a far side that always throttles ends the call after Policy.Throttles, and earlier by the
+// context, by Policy.Elapsed, by a gate or a [Budget] that gives up, or by a Classify that
+// returns [VerdictStop] for an error that is known to be permanent.
 //
 // # How it ends
 //

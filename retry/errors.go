@@ -20,6 +20,9 @@ var (
 	// ErrAttempts: Policy.Attempts have failed.
 	ErrAttempts = errors.New("no attempts left")
 
+	// ErrThrottles: Policy.Throttles have been throttled.
+	ErrThrottles = errors.New("throttled too often")
+
 	// ErrElapsed: the next attempt would begin later than Policy.Elapsed allows. It has a method
 	// Timeout() bool, by which it says that it is a timeout.
 	ErrElapsed error = elapsedError{}
@@ -48,6 +51,9 @@ type Error struct {
 
 	// Attempts is the number of attempts that failed. Throttles are not counted.
 	Attempts int
+
+	// Throttles is the number of attempts that were throttled.
+	Throttles int
 }
 
 // Error returns the text of both errors. That of an error which stopped the first attempt

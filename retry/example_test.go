@@ -67,7 +67,7 @@ func ExampleRun() {
 func ExampleRun_gate() {
 	mock := clock.NewMock()
 	g := gate.NewAdaptive(pace.PerSecond(100), &gate.AdaptiveOptions{Clock: mock})
-	p := &retry.Policy{Attempts: 1, Gate: g, Clock: mock, OnRetry: func(e retry.Event) {
+	p := &retry.Policy{Attempts: 1, Backoff: retry.Constant(0), Gate: g, Clock: mock, OnRetry: func(e retry.Event) {
 		fmt.Println(e.Err, "- now one every", g.Interval())
 		go func() {
 			for g.Stats().Waiting == 0 { // until the call has queued again
@@ -249,4 +249,21 @@ func ExampleJitterOptions() {
 func ExamplePolicy_LongestHint() {
 	fmt.Println((&retry.Policy{}).LongestHint(), (&retry.Policy{MaxRetryAfter: time.Minute}).LongestHint())
 	// Output: 24h0m0s 1m0s
+}
+
+// A far side that throttles for ever is given up, also where the gate does not listen.
+func ExamplePolicy_throttles() {
+	p := &retry.Policy{Throttles: 3, Backoff: retry.Constant(time.Millisecond), Gate: gate.NewConcurrency(4)}
+	err := retry.Run(context.Background(), p, func(context.Context) error {
+		fmt.Println("sent")
+		return retry.Throttled(0, errors.New("429 Too Many Requests"))
+	})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, retry.ErrThrottles))
+	// Output:
+	// sent
+	// sent
+	// sent
+	// retry: throttled too often: throttled: 429 Too Many Requests
+	// true
 }

@@ -128,13 +128,12 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// With a gate a throttle costs no attempt, no budget and no delay: it queues again.
+// With a gate a throttle costs no attempt and no budget: after its delay it queues again.
 func TestThrottleQueuesAgain(t *testing.T) {
-	noDelay := func(int, time.Duration) time.Duration { panic("there is no delay") }
 	th := fmt.Errorf("call: %w", retry.Throttled(0, errA))
 	bubble.Both(t, func(b *bubble.B) {
 		p := retry.Policy{
-			Attempts: 1, Backoff: noDelay, Budget: &retry.Budget{Share: -1, Floor: -1},
+			Attempts: 1, Backoff: retry.Constant(0), Budget: &retry.Budget{Share: -1, Floor: -1},
 			Gate: gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()}),
 		}
 		play(b, background, p, fails(th, th, th)...).want(b, 3*time.Second, nil, 0, time.Second, 2*time.Second, 3*time.Second)
@@ -142,7 +141,7 @@ func TestThrottleQueuesAgain(t *testing.T) {
 	// A gate that learns backs off for all.
 	bubble.Both(t, func(b *bubble.B) {
 		p := retry.Policy{
-			Attempts: 1, Backoff: noDelay,
+			Attempts: 1, Backoff: retry.Constant(0),
 			Gate: gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{Clock: b.Clock()}),
 		}
 		play(b, background, p, fails(th, th, th)...).want(b, 7*time.Second, nil, 0, time.Second, 3*time.Second, 7*time.Second)
@@ -150,7 +149,7 @@ func TestThrottleQueuesAgain(t *testing.T) {
 	// The attempt took longer than the new interval.
 	bubble.Both(t, func(b *bubble.B) {
 		p := retry.Policy{
-			Attempts: 1, Backoff: noDelay,
+			Attempts: 1, Backoff: retry.Constant(0),
 			Gate: gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{Clock: b.Clock()}),
 		}
 		play(b, background, p, step{th, 5 * time.Second}).want(b, 5*time.Second, nil, 0, 5*time.Second)
@@ -162,7 +161,7 @@ func TestThrottleQueuesAgain(t *testing.T) {
 			Gate: gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()}),
 		}
 		play(b, background, p, fails(th, errA, th, errB)...).
-			want(b, 12*time.Second, is(retry.ErrAttempts, errB), 0, time.Second, 11*time.Second, 12*time.Second)
+			want(b, 30*time.Second, is(retry.ErrAttempts, errB), 0, 10*time.Second, 20*time.Second, 30*time.Second)
 	})
 }
 

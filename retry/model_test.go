@@ -21,16 +21,17 @@ import (
 // instants of the policy and the attempts are multiples of 4 ns; the context's deadline and
 // its cancellation are not, so no two things happen at one instant.
 type script struct {
-	attempts int
-	elapsed  time.Duration
-	longest  time.Duration // hint
-	base     time.Duration // of the delays
-	interval time.Duration // of the gate; 0: no gate
-	floor    int           // retries that the budget has in all; -1: no budget
-	deadline time.Duration // 0: none
-	cancel   time.Duration // 0: never
-	steps    []modelStep
-	mock     bool
+	attempts  int
+	throttles int
+	elapsed   time.Duration
+	longest   time.Duration // hint
+	base      time.Duration // of the delays
+	interval  time.Duration // of the gate; 0: no gate
+	floor     int           // retries that the budget has in all; -1: no budget
+	deadline  time.Duration // 0: none
+	cancel    time.Duration // 0: never
+	steps     []modelStep
+	mock      bool
 }
 
 type modelStep struct {
@@ -66,15 +67,16 @@ func drawScript(t *rapid.T) script {
 		return 0
 	}
 	s := script{
-		attempts: rapid.IntRange(-1, 5).Draw(t, "attempts"),
-		elapsed:  maybe("bounded", quarter("elapsed", 100)+2),
-		longest:  max(maybe("hints bounded", quarter("longest hint", 30)), 0),
-		base:     quarter("base", 10),
-		interval: maybe("gated", quarter("interval", 20)),
-		floor:    rapid.IntRange(-1, 6).Draw(t, "budget"),
-		deadline: maybe("deadline set", quarter("deadline", 100)+1),
-		cancel:   maybe("cancelled", quarter("cancel", 100)+3),
-		mock:     rapid.Bool().Draw(t, "mock"),
+		attempts:  rapid.IntRange(-1, 5).Draw(t, "attempts"),
+		throttles: rapid.IntRange(-1, 5).Draw(t, "throttles"),
+		elapsed:   maybe("bounded", quarter("elapsed", 100)+2),
+		longest:   max(maybe("hints bounded", quarter("longest hint", 30)), 0),
+		base:      quarter("base", 10),
+		interval:  maybe("gated", quarter("interval", 20)),
+		floor:     rapid.IntRange(-1, 6).Draw(t, "budget"),
+		deadline:  maybe("deadline set", quarter("deadline", 100)+1),
+		cancel:    maybe("cancelled", quarter("cancel", 100)+3),
+		mock:      rapid.Bool().Draw(t, "mock"),
 	}
 	s.steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) modelStep {
 		return modelStep{
@@ -82,7 +84,7 @@ func drawScript(t *rapid.T) script {
 			takes: time.Duration(rapid.IntRange(0, 10).Draw(t, "takes")) * 4,
 			hint:  time.Duration(rapid.IntRange(-3, 10).Draw(t, "hint")) * 16,
 		}
-	}), 0, 12).Draw(t, "steps")
+	}), 0, 30).Draw(t, "steps")
 	return s
 }
 
@@ -182,13 +184,17 @@ func (s script) reference() (f fate) {
 		if !throttled && bound > 0 && f.attempts >= bound {
 			return end(retry.ErrAttempts)
 		}
-		delay := max(step.hint, 0)
-		queues := throttled && s.interval > 0
-		if !queues {
-			delays++
-			prev = s.backoff(delays, prev)
-			delay = max(delay, prev)
+		bound = s.throttles
+		if bound == 0 {
+			bound = 20
 		}
+		if throttled && throttles == bound {
+			return end(retry.ErrThrottles)
+		}
+		delays++
+		prev = s.backoff(delays, prev)
+		delay := max(step.hint, prev)
+		queues := throttled && s.interval > 0
 		switch {
 		case now+delay > elapsed:
 			return end(retry.ErrElapsed)
@@ -219,7 +225,7 @@ func (s script) perform(t *testing.T) (f fate, problem string) {
 		now := func() time.Duration { return time.Since(begin) }
 		sleep, advance := time.Sleep, time.Sleep
 		ctx, stop := context.Background(), context.CancelFunc(func() {})
-		p := retry.Policy{Attempts: s.attempts, Elapsed: s.elapsed, MaxRetryAfter: s.longest, Backoff: s.backoff}
+		p := retry.Policy{Attempts: s.attempts, Throttles: s.throttles, Elapsed: s.elapsed, MaxRetryAfter: s.longest, Backoff: s.backoff}
 		var mock *clock.Mock
 		if s.mock {
 			mock = clock.NewMock()

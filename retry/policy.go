@@ -18,8 +18,14 @@ import (
 // counts, it counts by itself; what calls share, they share through Gate and Budget.
 type Policy struct {
 	// Attempts is the number of attempts that may fail. 0 means 4, negative means no bound.
-	// Throttles are not counted.
+	// Throttles are not counted: they go by Throttles, also where this is 1.
 	Attempts int
+
+	// Throttles is the number of attempts that may be throttled. The last of them ends the
+	// call with [ErrThrottles]. 0 means 20, negative means no bound. With the default Backoff
+	// the delays between 20 add up to three minutes on average, so that a call outlasts a far
+	// side that refuses everything until its window of a minute is over.
+	Throttles int
 
 	// Elapsed is the time from the beginning of the call after which no attempt begins. It
 	// does not cut an attempt short; a deadline of the context does. 0 means no bound. What
@@ -58,7 +64,7 @@ type Policy struct {
 	Gate gate.Gate
 
 	// Budget bounds the retries of all calls that share it. Nil means no bound. Throttled
-	// attempts that queue again at the gate need no budget: the gate paces them.
+	// attempts that queue again at the gate need no budget: Throttles bounds them.
 	Budget *Budget
 
 	// OnRetry is called, if it is not nil, whenever it is decided that another attempt
@@ -73,7 +79,7 @@ type Policy struct {
 // Event is what OnRetry is told.
 type Event struct {
 	Attempt   int           // attempts that have failed so far; throttles are not counted
-	Throttles int           // attempts that have been throttled so far
+	Throttles int           // attempts that have been throttled so far; a connection that broke is none
 	Throttled bool          // the last one was
 	Err       error         // its error, without the marks of Stop and After
 	Delay     time.Duration // what the call sleeps now; what it then waits at the gate is not known
@@ -132,11 +138,19 @@ func (p *Policy) attempts() int {
 	return p.Attempts
 }
 
+// throttles returns the bound on throttles, or a negative number.
+func (p *Policy) throttles() int {
+	if p.Throttles == 0 {
+		return 20
+	}
+	return p.Throttles
+}
+
 // LongestHint returns the longest hint that is waited for: MaxRetryAfter with its default
-// filled in, and the longest duration where there is no bound.
+// filled in, and the longest duration where there is no bound. A nil p means the defaults.
 func (p *Policy) LongestHint() time.Duration {
 	switch {
-	case p.MaxRetryAfter == 0:
+	case p == nil || p.MaxRetryAfter == 0:
 		return 24 * time.Hour
 	case p.MaxRetryAfter < 0:
 		return math.MaxInt64

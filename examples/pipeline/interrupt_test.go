@@ -144,6 +144,11 @@ func TestInterruptedOnATerminal(t *testing.T) {
 	if status != interrupted || !strings.Contains(seen, "pipeline: interrupted; the same command goes on\n") {
 		t.Errorf("status %d, want 130 and a hint: %q", status, seen)
 	}
+	// The calls that never began are no errors.
+	rows := regexp.MustCompile(`(?m)^ +fetch +\d+ +\d+ +(\d+) `).FindAllStringSubmatch(seen, -1)
+	if len(rows) == 0 || rows[len(rows)-1][1] != "0" {
+		t.Errorf("errors in the last table: %q, want 0", rows)
+	}
 	if len(arrived) != 0 || len(rowsOf(t, db)) != 7 {
 		t.Errorf("%d calls after the interrupt, %d rows; want none, and 7", len(arrived), len(rowsOf(t, db)))
 	}

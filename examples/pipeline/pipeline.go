@@ -34,7 +34,8 @@ type pipeline struct {
 	batch int
 
 	fetching, decoding, writing group.Meter
-	stopping                    atomic.Bool // an interrupt came
+	stopping                    atomic.Bool  // an interrupt came
+	left                        atomic.Int64 // items that it kept from an answer; they are no errors
 }
 
 // run fetches what the store does not have, writes it, and returns when all of that is over. An
@@ -53,7 +54,11 @@ func (p *pipeline) run(interrupt context.Context) error {
 	defer watch(interrupt, func() { p.stopping.Store(true); stop(errInterrupted) }, func() { cut(errCut) })()
 
 	fetch := func(_ context.Context, it item) (answer, error) {
-		return p.calls.fetch(start, calls, it)
+		a, err := p.calls.fetch(start, calls, it)
+		if errors.Is(err, errInterrupted) {
+			p.left.Add(1)
+		}
+		return a, err
 	}
 	items := group.From(g, p.items(start))
 	answers := group.TryMap(g, items, fetch, &group.Stage{

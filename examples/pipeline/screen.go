@@ -109,10 +109,11 @@ func (l *pipeline) table() string {
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "stage\tin\tout\terrors\tat gate\tin flight\tpausing\tblocked\tidle\t")
 	f := l.fetching.Stats()
+	wrong := max(0, int64(f.Errors)-l.left.Load()) // the meter takes what an interrupt left for an error
 	stats, _ := gate.StatsOf(l.calls.gate)
 	inFlight := l.calls.slots.Stats().InUse
 	pausing := max(0, f.InFlight-stats.Waiting-inFlight) // before another try
-	fmt.Fprintf(w, "fetch\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", f.In, f.Out, f.Errors, stats.Waiting, inFlight, pausing, f.Blocked, f.Idle)
+	fmt.Fprintf(w, "fetch\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", f.In, f.Out, wrong, stats.Waiting, inFlight, pausing, f.Blocked, f.Idle)
 	d := l.decoding.Stats()
 	fmt.Fprintf(w, "decode\t%d\t%d\t%d\t-\t%d\t-\t%d\t%d\t\n", d.In, d.Out, d.Errors, d.InFlight, d.Blocked, d.Idle)
 	b := l.writing.Stats()

@@ -1,8 +1,10 @@
 package retryhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -128,7 +130,11 @@ func (c *call) cover(t *try, resp *http.Response, good bool) {
 		t.stop()
 		b.duplex = true
 		if w, ok := b.rc.(io.Writer); ok {
-			resp.Body = &duplex{b, w}
+			d := duplex{b, w}
+			resp.Body = &d
+			if half, ok := b.rc.(closeWriter); ok {
+				resp.Body = &halfDuplex{d, half}
+			}
 		}
 	}
 }
@@ -176,17 +182,47 @@ type duplex struct {
 	io.Writer
 }
 
-// drain reads what little is left of a body that nobody wants, so that its connection can
-// be used again, and closes it.
-func drain(clk *timing.Clock, b io.ReadCloser, length int64) {
+// closeWriter is a connection of which one direction can be closed.
+type closeWriter interface{ CloseWrite() error }
+
+// halfDuplex is a duplex of which the writing side can be closed by itself, as a
+// [net/http/httputil.ReverseProxy] does.
+type halfDuplex struct {
+	duplex
+	closeWriter
+}
+
+// errCut is the end of a body of which no more was kept.
+var errCut = errors.New("retryhttp: no more of the body was kept")
+
+// cut is a reader that has come to its end too early.
+type cut struct{ err error }
+
+func (c cut) Read([]byte) (int, error) { return 0, c.err }
+
+// keep reads what little is left of a body, so that its connection can be used again, closes
+// it, and returns what it has read.
+func keep(clk *timing.Clock, b io.ReadCloser, length int64) io.ReadCloser {
 	var once sync.Once
-	end := func() { once.Do(func() { _ = b.Close() }) } // nobody is there to be told an error
+	end := func() { once.Do(func() { _ = b.Close() }) } // there is no caller to be told an error
+	var kept []byte
+	err := errCut
 	if length <= drainBytes {
 		alarm := timing.NewAlarm(clk, end)
 		now := clk.Now()
 		alarm.Set(now, timing.Later(now, drainTime))
-		_, _ = io.Copy(io.Discard, io.LimitReader(b, drainBytes))
+		kept, err = io.ReadAll(io.LimitReader(b, drainBytes))
 		alarm.Stop()
+		switch {
+		case err != nil:
+			err = fmt.Errorf("%w: %w", errCut, err)
+		case len(kept) == drainBytes && length < 0:
+			err = errCut
+		}
 	}
 	end()
+	if err == nil {
+		return io.NopCloser(bytes.NewReader(kept))
+	}
+	return io.NopCloser(io.MultiReader(bytes.NewReader(kept), cut{err}))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/lost"
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/retry"
 )
@@ -33,7 +34,7 @@ type call struct {
 	policy retry.Policy  // the user's, with what is done here taken out
 	limits               // of the user's policy
 
-	replayable bool
+	replayable bool // never, where repeating is the client's above
 	idempotent bool
 
 	gate    gate.Gate // nil: none
@@ -46,6 +47,7 @@ type call struct {
 	sent  bool           // the caller's request, body and all, was given to Base
 	tries int            // attempts made
 	resp  *http.Response // of the last attempt, unless discarded
+	spare *http.Response // the one discarded for the attempt that is to follow
 }
 
 // limits are what the user's policy says about things that are done here.
@@ -66,7 +68,7 @@ func newCall(t *Transport, req *http.Request) *call {
 		req:        req,
 		policy:     *p,
 		limits:     limits{p.AttemptTimeout, p.LongestHint(), p.OnRetry, p.Classify},
-		replayable: replayable(req),
+		replayable: !t.NoRetry && replayable(req),
 		idempotent: idempotent(req),
 		gate:       t.gate(req, p),
 	}
@@ -98,6 +100,7 @@ func (c *call) now() time.Time { return c.clock().Time(c.clock().Now()) }
 // is the one to hand out, and otherwise an error with the marks that say what follows.
 func (c *call) attempt(ctx context.Context) error {
 	c.tries++
+	c.spare = nil
 	req, err := c.request()
 	if err != nil {
 		return retry.Stop(err)
@@ -163,15 +166,14 @@ func (c *call) failed(err error) error {
 		// Not the first attempt of several, but what net/http had done by itself: it does not
 		// count. The second time in a row it does.
 		c.again = true
-		return gate.Throttled(0, err)
+		return &lost.Error{Err: err}
 	}
 	c.again = false
 	verdict := retry.VerdictStop
 	switch {
 	case c.t.Classify != nil:
 		verdict = c.t.Classify(nil, err)
-	case unsendable(err):
-	case c.classify != nil:
+	case c.classify != nil && !unsendable(err):
 		verdict = c.classify(err)
 	default:
 		verdict = Classify(nil, err)
@@ -214,7 +216,7 @@ func (c *call) answered(t *try, resp *http.Response) error {
 			err = retry.Stop(err)
 		}
 	default:
-		if resp.StatusCode >= 500 {
+		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
 			err = retry.Stop(newStatusError(resp)) // no sign for the gate that all is well
 		}
 	}
@@ -242,16 +244,11 @@ func (c *call) tooLate(after time.Duration) bool {
 	return ok && after > 0 && timing.Later(c.clock().Now(), after) >= c.clock().At(t)
 }
 
-// discard is the policy's OnRetry: another attempt follows, so the response is of no use.
+// discard is the policy's OnRetry: another attempt is to follow, so the response is of use
+// only if that does not come about.
 func (c *call) discard(e retry.Event) {
-	if c.again {
-		return // net/http would not have told either
-	}
-	if resp := c.resp; resp != nil {
-		c.resp = nil
-		if resp.Body != nil {
-			drain(c.clock(), resp.Body, resp.ContentLength)
-		}
+	if c.spare, c.resp = c.resp, nil; c.spare != nil && c.spare.Body != nil {
+		c.spare.Body = keep(c.clock(), c.spare.Body, c.spare.ContentLength)
 	}
 	if c.onRetry != nil {
 		c.onRetry(e)
@@ -266,11 +263,8 @@ func (c *call) explain(err error) error {
 		return err
 	case e.Last == nil:
 		return e.Reason
-	case c.again:
-		e.Last = errResend // without the mark of a throttle
 	}
-	switch {
-	case c.tries <= 1 && (e.Reason == retry.ErrStopped || errors.Is(e.Last, e.Reason)):
+	if (c.tries <= 1 || c.t.NoRetry) && (e.Reason == retry.ErrStopped || errors.Is(e.Last, e.Reason)) {
 		return e.Last
 	}
 	return callError{e}

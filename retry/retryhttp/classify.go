@@ -15,8 +15,8 @@ import (
 )
 
 // StatusError is a response that was discarded for another attempt which then did not come
-// about, because the context or the gate ended the call. It is also what Policy.OnRetry
-// gets to see of a response.
+// about, because the context ended the call or the body could not be made again. It is also
+// what Policy.OnRetry gets to see of a response.
 type StatusError struct {
 	StatusCode int    // 503
 	Status     string // "503 Service Unavailable"
@@ -35,9 +35,11 @@ func newStatusError(resp *http.Response) *StatusError {
 
 // Classify is the default of a [Transport], for use in one of your own. A response with
 // status 429, or with 503 and a Retry-After that is a hint, is a throttle; one with 408,
-// 425, 500, 502, 503 or 504 is to be retried; any other is final. If the response is nil,
-// the error is final where it is about a certificate, or a TLS alert, or where the server
-// does not speak TLS; others are as [retry.Classify] has them.
+// 425, 500, 502, 503 or 504 is to be retried; any other is final, and so is each that says
+// "X-Should-Retry: false" or "Stripe-Should-Retry: false". If the response is nil, the error is
+// final where it is about a certificate, or a TLS alert, where the server does not speak TLS,
+// and where net/http says that the request can't be sent; others are as [retry.Classify] has
+// them.
 //
 // A Retry-After that is a date, in a response without a Date, counts as a hint here,
 // whatever time it is.
@@ -45,13 +47,16 @@ func Classify(resp *http.Response, err error) retry.Verdict {
 	if resp != nil {
 		return classify(resp, func() time.Time { return time.Time{} })
 	}
-	if isTLS(err) {
+	if isTLS(err) || unsendable(err) {
 		return retry.VerdictStop
 	}
 	return retry.Classify(err)
 }
 
 func classify(resp *http.Response, now func() time.Time) retry.Verdict {
+	if resp.Header.Get("X-Should-Retry") == "false" || resp.Header.Get("Stripe-Should-Retry") == "false" {
+		return retry.VerdictStop
+	}
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
 		return retry.VerdictThrottle

@@ -23,9 +23,21 @@
 // the request instead of processing it, so that a POST can be sent again, too. The plain
 // 503 may come from anywhere on the way, after anything was done.
 //
-// With a gate, throttles are not counted as attempts: the request queues again at the gate,
-// which has been told. Without one they are attempts like others, since nothing else
-// would end them.
+// A response that says "X-Should-Retry: false", or "Stripe-Should-Retry: false", is never made
+// again, whatever its status. The gate takes it neither for a throttle nor for a success.
+//
+// With a gate, throttles are not counted as attempts: the gate is told, and after its delay
+// the request queues there again. The delay is that of Policy.Backoff, or the hint if it is
+// longer; where the gate is held for as long, the request waits in its queue instead. A request
+// that is throttled Policy.Throttles times, 20 by default, is not sent again. Without a gate
+// throttles are attempts like others, which Policy.Attempts bounds.
+//
+// With [Transport.NoRetry] nothing is made again: that is for clients which repeat by
+// themselves, and would otherwise do so with each of the Transport's attempts. Use it where
+// the client knows more than a response tells: that its POST can be sent again, how to sign it
+// anew, another node to send it to. Leave it off where the client repeats nothing, or hands
+// out a 429; then switch off the rest of its retries. What to set for seven clients in wide
+// use, from runs with them, is in the README of the module retry/retryhttp/clients.
 //
 // A response that was handed out is final: a body that breaks off while the caller reads
 // it is the caller's affair.
@@ -62,8 +74,8 @@
 // Every attempt that leaves has entered the gate. By itself [http.Transport] would send some
 // a second time: when a connection that was used before breaks before there is an answer,
 // and when a server refuses a stream of HTTP/2. With a gate such an attempt ends instead, and
-// the request queues at the gate again, at once; that does not count as an attempt, nor is
-// OnRetry told, unless it happens twice in a row. Nothing changes in what is sent, nor for
+// the request queues at the gate again, at once; that is neither a failure nor a throttle, and
+// OnRetry is not told. The second time in a row it is a failure. Nothing changes in what is sent, nor for
 // other connections. A request of which nothing was written yet goes out on another
 // connection as before.
 //

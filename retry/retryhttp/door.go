@@ -53,9 +53,6 @@ func (d *door) Leave(_ uint64, _ int, err error) {
 	if d.kept {
 		return
 	}
-	if d.again {
-		err = errResend // which is no throttle
-	}
 	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && t.After > 0 {
 		if h, ok := d.gate.(holder); ok {
 			h.Hold(t.After) // before leaving: whoever gets the slot must not start

@@ -205,3 +205,30 @@ func ExampleXRateLimitReset() {
 	fmt.Println(resp.Status, "and held for", g.Stats().HeldFor.Round(5*time.Second))
 	// Output: 200 OK and held for 1m0s
 }
+
+// A client that repeats by itself: the Transport paces what it sends, and leaves repeating to it.
+func ExampleTransport_noRetry() {
+	srv := moody(503, 429)
+	defer srv.Close()
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Base:    srv.Client().Transport,
+		Policy:  &retry.Policy{Gate: gate.NewAdaptive(pace.PerSecond(1000), nil)},
+		NoRetry: true,
+	}}
+	for range 3 { // as an SDK does
+		resp, err := client.Get(srv.URL)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			fmt.Println(resp.Status)
+		}
+	}
+	// Output:
+	// server: GET 503
+	// server: GET 429
+	// server: GET 200
+	// 200 OK
+}

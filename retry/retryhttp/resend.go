@@ -1,8 +1,8 @@
 package retryhttp
 
 import (
-	"crypto/tls"
 	"errors"
+	"net"
 	"net/http/httptrace"
 	"sync/atomic"
 )
@@ -31,13 +31,17 @@ type watch struct {
 	answered atomic.Bool // there is a response, maybe before wrote is set; set by net/http's reader
 	again    atomic.Bool // net/http looks for another connection
 
+	// unwanted is the connection that net/http has got though the attempt has ended. It is set
+	// before net/http hands the request to that connection's writer.
+	unwanted atomic.Pointer[net.Conn]
+
 	trace httptrace.ClientTrace
 }
 
 // watch makes t.ctx one of which a watch is kept.
 func (t *try) watch() {
 	w := &watch{t: t}
-	w.trace = httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, WroteHeaders: w.wroteHeaders, GotFirstResponseByte: w.gotAnswer}
+	w.trace = httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, WroteHeaderField: w.wroteField, WroteHeaders: w.wroteHeaders, GotFirstResponseByte: w.gotAnswer}
 	t.ctx = httptrace.WithClientTrace(t.ctx, &w.trace)
 }
 
@@ -54,9 +58,8 @@ func (w *watch) getConn(string) {
 	}
 }
 
-// gotConn makes sure, where an idle connection was at hand before net/http had a look at
-// the context, that nothing is written to it. HTTP/2 looks at the context before it writes,
-// and its connection is not this attempt's alone.
+// gotConn ends the attempt where a connection was at hand before net/http had a look at the
+// context. HTTP/2 looks at the context before it writes; HTTP/1 writes all the same.
 func (w *watch) gotConn(info httptrace.GotConnInfo) {
 	if !w.unanswered() {
 		// Another request begins.
@@ -65,10 +68,20 @@ func (w *watch) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	w.t.cancel(errResend)
-	if c, ok := info.Conn.(*tls.Conn); ok && c.ConnectionState().NegotiatedProtocol == "h2" {
+	if w.again.Load() && info.Conn != nil {
+		w.unwanted.Store(&info.Conn)
+	}
+}
+
+// wroteField closes an unwanted connection of HTTP/1, before anything leaves the buffer that the
+// head of the request is written to. Only HTTP/1 has a field Host, and there the attempt has the
+// connection to itself. A connection of HTTP/2 or HTTP/3 may carry other requests, and its type
+// does not tell: in clear text it is the same as that of HTTP/1. So it is never closed.
+func (w *watch) wroteField(key string, _ []string) {
+	if key != "Host" {
 		return
 	}
-	if w.again.Load() {
-		_ = info.Conn.Close() // nobody is there to be told an error
+	if c := w.unwanted.Load(); c != nil {
+		_ = (*c).Close() // there is no caller to be told an error
 	}
 }

@@ -333,13 +333,18 @@ func TestRequestsOfBasesOwn(t *testing.T) {
 // head has come.
 type refuser struct {
 	net.Listener
+	url     string
+	conns   atomic.Int64
 	arrived atomic.Int64
+	until   int64 // before that many have arrived none is answered
 	refuse  func(n int64) (refuse, goAway bool)
 	uploads chan string // how those ended that did not with their head: end or reset
 	done    sync.WaitGroup
 }
 
-func newRefuser(t *testing.T, refuse func(n int64) (bool, bool)) (*refuser, *http.Transport) {
+// newRefuser returns a refuser, and a Transport that speaks HTTP/2 with it: over TLS, or in clear
+// text.
+func newRefuser(t *testing.T, clear bool, refuse func(n int64) (bool, bool)) (*refuser, *http.Transport) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil) // for its certificate
 	srv.EnableHTTP2 = true
@@ -347,11 +352,18 @@ func newRefuser(t *testing.T, refuse func(n int64) (bool, bool)) (*refuser, *htt
 	config, base := srv.TLS.Clone(), srv.Client().Transport.(*http.Transport).Clone()
 	srv.Close()
 	config.NextProtos = []string{"h2"}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &refuser{Listener: l, refuse: refuse, uploads: make(chan string, 100)}
+	url := "http://" + l.Addr().String()
+	if clear {
+		base = &http.Transport{Protocols: new(http.Protocols)}
+		base.Protocols.SetUnencryptedHTTP2(true)
+	} else {
+		l, url = tls.NewListener(l, config), "https://"+l.Addr().String()
+	}
+	r := &refuser{Listener: l, url: url, refuse: refuse, uploads: make(chan string, 100)}
 	t.Cleanup(r.done.Wait) // after those below
 	r.done.Go(func() {
 		for {
@@ -359,6 +371,7 @@ func newRefuser(t *testing.T, refuse func(n int64) (bool, bool)) (*refuser, *htt
 			if err != nil {
 				return
 			}
+			r.conns.Add(1)
 			r.done.Go(func() { r.serve(c) })
 			t.Cleanup(func() { _ = c.Close() }) // the client may think that it is not idle yet
 		}
@@ -382,6 +395,7 @@ func (r *refuser) serve(c net.Conn) {
 		return
 	}
 	frame(settings, 0, 0)
+	var held []uint32 // streams without an answer
 	for {
 		var head [9]byte
 		if _, err := io.ReadFull(c, head[:]); err != nil {
@@ -410,7 +424,13 @@ func (r *refuser) serve(c net.Conn) {
 			case refuse:
 				frame(reset, 0, stream, 0, 0, 0, 7) // REFUSED_STREAM
 			default:
-				frame(headers, 5, stream, 0x88) // the end of both; :status 200
+				held = append(held, stream)
+			}
+			if r.arrived.Load() >= r.until {
+				for _, stream := range held {
+					frame(headers, 5, stream, 0x88) // the end of both; :status 200
+				}
+				held = nil
 			}
 		}
 	}
@@ -424,14 +444,17 @@ func TestNothingIsSentUnseenHTTP2(t *testing.T) {
 		"refused twice": func(n int64) (bool, bool) { return n%4 >= 2, false },
 		"going away":    func(n int64) (bool, bool) { return n%3 == 2, true },
 	} {
-		for _, c := range []struct{ method, body string }{{"GET", ""}, {"POST", "text"}, {"PUT", "text"}} {
-			t.Run(name+" "+c.method, func(t *testing.T) {
-				r, base := newRefuser(t, refuse)
+		for _, c := range []struct {
+			method, body string
+			clear        bool
+		}{{"GET", "", false}, {"POST", "text", false}, {"PUT", "text", false}, {"GET", "", true}, {"POST", "text", true}} {
+			t.Run(fmt.Sprint(name, c), func(t *testing.T) {
+				r, base := newRefuser(t, c.clear, refuse)
 				g := &entries{Concurrency: gate.NewConcurrency(1)}
 				p := atOnce()
 				p.Gate = g
 				tr := &retryhttp.Transport{Base: base, Policy: p}
-				calls(t, tr, 6, c.method, "https://"+r.Addr().String(), c.body, "")
+				calls(t, tr, 6, c.method, r.url, c.body, "")
 				if n := g.n.Load(); n != r.arrived.Load() || n <= 6 {
 					t.Errorf("%d entries, and %d requests arrived", n, r.arrived.Load())
 				}
@@ -442,10 +465,10 @@ func TestNothingIsSentUnseenHTTP2(t *testing.T) {
 
 // Somebody who always refuses is not asked without end.
 func TestRefusedForEver(t *testing.T) {
-	r, base := newRefuser(t, func(int64) (bool, bool) { return true, false })
+	r, base := newRefuser(t, false, func(int64) (bool, bool) { return true, false })
 	p := atOnce()
 	p.Gate = gate.NewConcurrency(1)
-	_, err := (&http.Client{Transport: &retryhttp.Transport{Base: base, Policy: p}}).Post("https://"+r.Addr().String(), "text/plain", strings.NewReader("text"))
+	_, err := (&http.Client{Transport: &retryhttp.Transport{Base: base, Policy: p}}).Post(r.url, "text/plain", strings.NewReader("text"))
 	if !errors.Is(err, retry.ErrAttempts) || r.arrived.Load() != 8 {
 		t.Errorf("%d requests arrived, want 8, each second of them an attempt that counts: %v", r.arrived.Load(), err)
 	}

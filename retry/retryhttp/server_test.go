@@ -244,7 +244,7 @@ func TestUploadOutlastsResponse(t *testing.T) {
 	} {
 		for _, read := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", read ", read), func(t *testing.T) {
-				srv, base := newRefuser(t, func(int64) (bool, bool) { return false, false })
+				srv, base := newRefuser(t, false, func(int64) (bool, bool) { return false, false })
 				p.Clock = clock.NewMock() // which stands still: on a busy machine an upload takes long
 				r, w := io.Pipe()
 				req, err := http.NewRequest("PUT", "https://"+srv.Addr().String(), r)

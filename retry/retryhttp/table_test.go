@@ -137,12 +137,7 @@ func TestThrottles(t *testing.T) {
 				p.Gate, p.MaxRetryAfter = g, time.Second // so that the hint ends the call
 				p.Elapsed = time.Millisecond             // and where there is none, the gate
 				resp, err := (&retryhttp.Transport{Base: f, Policy: p}).RoundTrip(request(b, "POST", "x", rewind))
-				if c.throttle && c.fields == "" && rewind {
-					var status *retryhttp.StatusError
-					if !errors.As(err, &status) || status.StatusCode != c.status {
-						b.Errorf("%d: %v", c.status, err)
-					}
-				} else if err != nil || resp.StatusCode != c.status || slurp(b, resp) != resp.Status {
+				if err != nil || resp.StatusCode != c.status || slurp(b, resp) != resp.Status {
 					b.Errorf("%d, %s: %v, %v", c.status, c.fields, resp, err)
 				}
 				if slow := g.Interval() > time.Second; slow != c.throttle || f.attempts() != 1 || f.opened != f.closed {
@@ -350,7 +345,7 @@ func setBody(r *http.Request, text string) {
 // HTTP/2 notices a body that is too long by itself, and leaves one that is too short to the
 // server.
 func TestUnsendableHTTP2(t *testing.T) {
-	srv, base := newRefuser(t, func(int64) (bool, bool) { return false, false })
+	srv, base := newRefuser(t, false, func(int64) (bool, bool) { return false, false })
 	p := atOnce()
 	p.OnRetry = func(e retry.Event) { t.Errorf("goes again after %v", e.Err) }
 	req := request(t, "PUT", "", true)
@@ -493,6 +488,67 @@ func TestClassify(t *testing.T) {
 	} {
 		if got := retryhttp.Classify(&http.Response{StatusCode: 503, Header: header(fields)}, nil); got != want {
 			t.Errorf("%s: %v, want %v", fields, got, want)
+		}
+	}
+}
+
+// What says that it should not be sent again is not, whatever its status.
+func TestShouldRetry(t *testing.T) {
+	for _, c := range []struct {
+		fields string
+		sent   int
+	}{
+		{"X-Should-Retry: false", 1}, {"Stripe-Should-Retry: false", 1}, {"X-Should-Retry: false|Retry-After: 1", 1},
+		{"X-Should-Retry: true", 3}, {"X-Should-Retry: ", 3}, {"Stripe-Should-Retry: true", 3},
+	} {
+		for _, status := range []int{429, 500, 503} {
+			f := &far{answers: []answer{{status: status, fields: c.fields}}}
+			n := &notes{}
+			p := atOnce()
+			p.Gate, p.Attempts, p.Throttles = n, 3, 3
+			resp, err := (&retryhttp.Transport{Base: f, Policy: p}).RoundTrip(request(t, "GET", "", true))
+			if err != nil || resp.StatusCode != status || slurp(t, resp) != resp.Status || f.attempts() != c.sent {
+				t.Errorf("%d %s: %d attempts, %v, %v", status, c.fields, f.attempts(), resp, err)
+			}
+			// It is no sign that all is well, nor one that the pace is too high.
+			var throttled *gate.ThrottledError
+			if c.sent == 1 && (len(n.left) != 1 || n.left[0] == nil || errors.As(n.left[0], &throttled)) {
+				t.Errorf("%d %s: left with %v", status, c.fields, n.left)
+			}
+		}
+	}
+}
+
+// What net/http says can't be sent is final for the exported judgement as it is for the default.
+func TestClassifyUnsendable(t *testing.T) {
+	real := &http.Transport{}
+	defer real.CloseIdleConnections()
+	for name, spoil := range map[string]func(*http.Request){
+		"scheme": func(r *http.Request) { r.URL.Scheme = "far" },
+		"host":   func(r *http.Request) { r.URL.Host = "" },
+		"method": func(r *http.Request) { r.Method = "GE T" },
+		"field":  func(r *http.Request) { r.Header["X"] = []string{"a\nb"} },
+	} {
+		for _, own := range []bool{true, false} {
+			tries := 0
+			tr := &retryhttp.Transport{Policy: atOnce(), Base: base(func(req *http.Request) (*http.Response, error) {
+				tries++
+				return real.RoundTrip(req)
+			})}
+			if own {
+				tr.Classify = func(resp *http.Response, err error) retry.Verdict { return retryhttp.Classify(resp, err) }
+			}
+			req := request(t, "GET", "", true)
+			spoil(req)
+			_, err := tr.RoundTrip(req)
+			if err == nil || tries != 1 {
+				t.Errorf("%s, own %v: %d attempts, %v", name, own, tries, err)
+			}
+			for _, err := range []error{err, &url.Error{Op: "Get", Err: err}} {
+				if got := retryhttp.Classify(nil, err); got != retry.VerdictStop {
+					t.Errorf("%s: %v for %v", name, got, err)
+				}
+			}
 		}
 	}
 }

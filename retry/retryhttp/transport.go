@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/retry"
 )
 
@@ -44,6 +45,13 @@ type Transport struct {
 	// XRateLimit says what X-RateLimit-Reset counts. The zero value means that it is not
 	// read.
 	XRateLimit XRateLimitReset
+
+	// NoRetry leaves repeating to the client above, such as an SDK with retries of its own.
+	// Each request enters the gate and is sent once. The gate is told of throttles, hints and
+	// limits as ever, and the response or error is handed out as Base gave it. Policy.Attempts, Throttles,
+	// Backoff, Budget and OnRetry have no effect. A request that net/http by itself would send
+	// again, because its connection was lost, still is, once, after it has entered the gate again.
+	NoRetry bool
 }
 
 // XRateLimitReset is the meaning of the field X-RateLimit-Reset, on which servers differ.
@@ -62,14 +70,19 @@ var defaults = retry.Policy{MaxRetryAfter: time.Minute}
 // changed, and its body is closed in any case, as [http.RoundTripper] demands.
 //
 // It returns the last response, whatever its status, with its body to be read: one that
-// is not worth another attempt, or one after which no attempt was left, no budget, or no
-// time before the context's deadline. All others were read up to 64 KiB, for at most a
-// second, and closed, so that their connection can be used again, before the delay began.
-// The body must be closed. Until it is, or was read to its end, the gate counts a good
-// response as under way; one that was throttled or failed has left the gate.
+// is not worth another attempt, or one after which there was no other, because no attempt or
+// throttle was left, no budget, no time before Policy.Elapsed or the context's deadline, or
+// because the gate let the call in no more. The body must be closed. Until it is, or was read to
+// its end, the gate counts a good response as under way; one that was throttled or failed has
+// left the gate.
 //
-// A response is given up before the call queues at its gate again. If the gate then lets
-// it in no more, be it for the deadline, that is an error.
+// Before a delay, and before the call queues at its gate again, a response is closed, so that
+// its connection can be used again. Up to 64 KiB of its body are read for that, for at most a
+// second, and kept until the next attempt begins. Should that not come about, the response is
+// handed out with what was kept; a body of which that is not the whole ends with an error.
+//
+// It is an error, and no response, where the request's context has ended during a delay or at
+// the gate, where the body cannot be made again, and where the last attempt got no response.
 //
 // The error of a first attempt that is not worth another is returned as Base gave it, and
 // what keeps the first attempt from being made as the context or the gate gave it. Any other
@@ -79,13 +92,22 @@ var defaults = retry.Policy{MaxRetryAfter: time.Minute}
 // [context.DeadlineExceeded]. All errors of running out of time say so by a method
 // Timeout() bool, so that a *[net/url.Error] around them does.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch {
+	case t == nil:
+		panic("retryhttp: Transport.RoundTrip: the Transport must not be nil, got nil")
+	case req == nil:
+		panic("retryhttp: Transport.RoundTrip: req must not be nil, got nil")
+	}
 	c := newCall(t, req)
 	err := retry.Run(req.Context(), &c.policy, c.attempt)
 	if !c.sent {
 		closeBody(req)
 	}
-	if c.resp != nil {
+	switch {
+	case c.resp != nil:
 		return c.resp, nil
+	case c.spare != nil && timing.Ended(req.Context()) == nil:
+		return c.spare, nil
 	}
 	return nil, c.explain(err)
 }
@@ -93,6 +115,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes those of Base, if it has such a method.
 // [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
+	if t == nil {
+		panic("retryhttp: Transport.CloseIdleConnections: the Transport must not be nil, got nil")
+	}
 	if b, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		b.CloseIdleConnections()
 	}
