@@ -19,7 +19,9 @@ type Gate interface {
 	// [context.Cause], and the gate is as if nobody had come. A wait that is known to
 	// outlast the context's deadline fails at once with a *[DeadlineError], a cost that
 	// the gate could never admit with a *[CapacityError]; the gate is unchanged then,
-	// too. Enter panics if ctx is nil or the cost less than 1.
+	// too. What is known is judged when an entry comes, when a plan changes, and at the gate that the
+	// entry waits for; what others take meanwhile at other members of a composite is not.
+	// Enter panics if ctx is nil or the cost less than 1.
 	Enter(ctx context.Context, cost int) (Pass, error)
 
 	// TryEnter enters if that is possible at this very instant, overtaking nobody who
@@ -54,8 +56,9 @@ func (p Pass) Leave(err error) {
 //
 // A [Rate] or an [Adaptive] gives back what would be there had the entry cost that from the start. So
 // tokens that the full bucket has turned away since do not come back. A Rate starts to keep account of
-// that with the first entry that costs more than 1, or the first Settle. Of the token of an entry from
-// before, as much comes back as has not flowed in since; nothing, if the rate was changed or a hold began.
+// that with the first entry that costs more than 1, the first Settle, or a SetBurst that lowers its
+// burst. Of the token of an entry from before, as much comes back as has not flowed in since; nothing,
+// if the rate was changed or a hold began.
 //
 // Settle panics if actual is negative, and after Leave as Leave itself does. A second call panics where
 // that is found out: by a [Concurrency], a composite, and a [Window] that still counts the entry.

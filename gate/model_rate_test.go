@@ -196,7 +196,7 @@ func (m *bucketModel) setRate(now int64, r pace.Rate) {
 		}
 		unit := new(big.Rat).SetFrac(big.NewInt(1), m.interval().Denom())
 		l.Quo(l.Mul(l.Quo(l, old), m.interval()), unit)
-		l.Mul(new(big.Rat).SetInt(new(big.Int).Div(l.Num(), l.Denom())), unit)
+		l.Mul(rat(ceil(l)), unit)
 	}
 	// They take so long at the new rate, rounded up to 1/n of a nanosecond, n reduced.
 	debt := missing.Mul(missing, m.interval())

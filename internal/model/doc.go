@@ -9,9 +9,6 @@
 //	ESCAPEMENT_MODEL=10s go test ./internal/model                  # in CI, about a minute or two
 //	ESCAPEMENT_MODEL=10m go test -timeout 3h ./internal/model      # by hand
 //
-// A test that a gate does not pass yet is skipped with the reason. ESCAPEMENT_MODEL_PENDING=1
-// runs those, too.
-//
 // A failure is shrunk by pgregory.net/rapid and printed as a list of calls with the instant
 // of each. Its last lines repeat the run: -rapid.seed or -rapid.failfile.
 //

@@ -62,9 +62,8 @@ func inLine(b *bubble.B, g gate.Gate, n int) (got func() int, passes chan gate.P
 // Tokens too many come back at once. The bucket has not been full since, so that it has
 // turned no token away.
 func TestRefundComesBack(t *testing.T) {
-	pending(t, "a refund is lost although the bucket was never full")
 	bubble.Both(t, func(b *bubble.B) {
-		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()})
+		g := accounting(gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()}), 10)
 		for range 10 {
 			g.Allow()
 		}
@@ -84,9 +83,8 @@ func TestRefundComesBack(t *testing.T) {
 
 // The same with a queue that never lets the bucket fill.
 func TestRefundOfAQueue(t *testing.T) {
-	pending(t, "a refund is lost although the bucket was never full")
 	bubble.Both(t, func(b *bubble.B) {
-		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()})
+		g := accounting(gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 10, Clock: b.Clock()}), 10)
 		for range 10 {
 			g.Allow()
 		}
@@ -102,7 +100,6 @@ func TestRefundOfAQueue(t *testing.T) {
 
 // A refund comes back after a change of the burst as if the entry had cost less from the start.
 func TestRefundAfterSetBurst(t *testing.T) {
-	pending(t, "a refund after SetBurst exceeds the burst")
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Burst: 2, Clock: b.Clock()})
 		p, _ := g.TryEnter(1)
@@ -119,7 +116,6 @@ func TestRefundAfterSetBurst(t *testing.T) {
 
 // After a hold one token is there, also if one that was spent before comes back meanwhile.
 func TestRefundDuringAHold(t *testing.T) {
-	pending(t, "a refund during a hold is there beside the one token")
 	bubble.Both(t, func(b *bubble.B) {
 		g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 2, Clock: b.Clock()})
 		p, _ := g.TryEnter(1)
@@ -134,7 +130,6 @@ func TestRefundDuringAHold(t *testing.T) {
 
 // A rate that is changed during a hold is that of the rest of the hold, too.
 func TestSetRateDuringAHold(t *testing.T) {
-	pending(t, "SetRate during a hold: what comes until its end comes at the rate of before")
 	for _, c := range []struct {
 		hold time.Duration
 		rate pace.Rate
@@ -230,7 +225,6 @@ func TestSettleTwice(t *testing.T) {
 
 // Composites of keyed views, in one order and in the other, do not wait for each other.
 func TestKeyedViewsInBothOrders(t *testing.T) {
-	pending(t, "keyed views are entered one after the other")
 	bubble.Both(t, func(b *bubble.B) {
 		k := gate.NewKeyed(func(string) gate.Gate { return gate.NewConcurrency(1) }, &gate.KeyedOptions{Clock: b.Clock()})
 		one, other := gate.All(k.For("a"), k.For("b")), gate.All(k.For("b"), k.For("a"))

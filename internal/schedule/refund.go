@@ -147,7 +147,7 @@ func (h *history) refund(entry uint64, back wide) wide {
 	return back
 }
 
-// rescaleLows converts the history to the next ratio.
+// rescaleLows converts the history to the next ratio, rounding as the TAT is rounded.
 func (s *Schedule) rescaleLows(next ratio) {
 	if s.past == nil {
 		return
@@ -158,9 +158,7 @@ func (s *Schedule) rescaleLows(next ratio) {
 			l.lack = wide{}
 			continue
 		}
-		tokens, rest := l.lack.div(s.step)
-		part, _ := product(rest, next.step).div(s.step)
-		l.lack = tokens.times(next.step).plus(part)
+		l.lack = s.convert(l.lack, next)
 	}
 }
 

@@ -279,18 +279,22 @@ func (s *Schedule) rescale(ref int64, next ratio) {
 	s.tat = product(uint64(ref), next.per)
 	switch {
 	case s.step != 0:
-		tokens, rest := debt.div(s.step)
-		s.tat = s.tat.plus(tokens.times(next.step))
-		part, r := product(rest, next.step).div(s.step)
-		if r != 0 {
-			part = part.plus(wide{0, 1})
-		}
-		s.tat = s.tat.plus(part)
+		s.tat = s.tat.plus(s.convert(debt, next))
 	case s.held >= ref:
 		// There was no bucket to be emptied by the hold.
 		s.tat = s.tat.plus(product(s.burst-1, next.step))
 	}
 	s.ratio = next
+}
+
+// convert returns as many tokens in units of the next ratio, rounded up.
+func (s *Schedule) convert(units wide, next ratio) wide {
+	tokens, rest := units.div(s.step)
+	part, r := product(rest, next.step).div(s.step)
+	if r != 0 {
+		part = part.plus(wide{0, 1})
+	}
+	return tokens.times(next.step).plus(part)
 }
 
 // SetBurst changes the burst at now. The tokens in the bucket stay as many as
