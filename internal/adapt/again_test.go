@@ -1,0 +1,73 @@
+package adapt_test
+
+import (
+	"math"
+	"testing"
+)
+
+// What was forgotten stays so, however often it is throttled before anything comes back well.
+func TestForgottenForGood(t *testing.T) {
+	for n := 1; n < 5; n++ {
+		l := newLine(t, defaults)
+		found(l)
+		failed := l.s.Interval()
+		for i := range n {
+			l.throttle()
+			l.want(failed<<(i+1), "throttled")
+		}
+		l.success()
+		l.want(int64(math.Round(float64(failed<<n)*0.9)), "success")
+		l.descend()
+	}
+}
+
+// When the known interval fails soon after what a probe had found, that is its second failure.
+func TestKnownFailsAfterAWrongProbe(t *testing.T) {
+	l := newLine(t, defaults)
+	found(l)
+	l.success()
+	known := l.s.Interval()
+	for l.s.Interval() == known {
+		l.success()
+	}
+	for trial := l.s.Interval(); l.s.Interval() == trial; {
+		l.success()
+	}
+	for range 2 { // the next probe fails, and then what the first had found
+		l.throttle()
+		l.success()
+	}
+	l.want(known, "what was known before")
+	l.throttle()
+	l.success()
+	l.want(int64(math.Round(float64(known)*math.Pow(0.9, -2.0/3))), "that fails, too")
+}
+
+// A probe counts as long as its entries come within twice the time that they need at its interval,
+// and one known interval.
+func TestProbeIsIdleFromWhen(t *testing.T) {
+	l := newLine(t, defaults)
+	found(l)
+	l.success()
+	known := l.s.Interval()
+	for l.s.Interval() == known {
+		l.success()
+	}
+	trial, length := l.s.Interval(), int64(0)
+	for try := *l; try.s.Interval() == trial; length++ {
+		try.success()
+	}
+	for late, adopted := range map[int64]bool{-1: true, 0: true, 1: false} {
+		try := *l
+		first := try.s.Grant(try.now)
+		try.s.Success(first)
+		for range length - 2 {
+			try.s.Success(try.s.Grant(try.now))
+		}
+		try.now += known + 2*length*trial + late
+		try.s.Success(try.s.Grant(try.now))
+		if got := try.s.Interval() < known; got != adopted {
+			t.Errorf("%d ns later than that: the probe's interval is taken: %v, want %v", late, got, adopted)
+		}
+	}
+}
