@@ -42,6 +42,9 @@ func readList(path string) (list, error) {
 		if err != nil {
 			return l, fmt.Errorf("%s: %w in\n%s", path, err, paragraph)
 		}
+		if l.reasons[k] != "" {
+			return l, fmt.Errorf("%s: %v is there twice", path, k)
+		}
 		l.keys = append(l.keys, k)
 		l.reasons[k] = lines[3]
 	}

@@ -112,7 +112,8 @@ func TestList(t *testing.T) {
 	if got := l.unmatched(&pkg{folder: "y", files: []string{"a.go"}}, here); got != nil {
 		t.Errorf("not in another package's code: %v", got)
 	}
-	for _, bad := range []string{"x/a.go f\n- a\n+ b", "x/a.go f\n- a\n+ b\nit is", "x/a.go f\na\n+ b\nequivalent: it is", "x/a.go f\n- a\nb\nequivalent: it is"} {
+	good := "x/a.go f\n- a\n+ b\nequivalent: it is\n"
+	for _, bad := range []string{good + "\n" + good, "x/a.go f\n- a\n+ b", "x/a.go f\n- a\n+ b\nit is", "x/a.go f\na\n+ b\nequivalent: it is", "x/a.go f\n- a\nb\nequivalent: it is"} {
 		if _, err := read(bad); err == nil {
 			t.Errorf("%q is read as a list", bad)
 		}
