@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -64,7 +65,7 @@ func TestCellWithDebt(t *testing.T) {
 		burst := rapid.IntRange(1, 9).Draw(t, "burst")
 		debt := rapid.Int64Range(0, 9).Draw(t, "debt") << rapid.IntRange(0, 40).Draw(t, "shifted")
 		plain := schedule.New(plan.n, plan.span, burst, -1)
-		plain.Settle(base, int(debt))
+		plain.Settle(base, int(min(debt, math.MaxInt)))
 		celled := newBucketOf(base, plain)
 		now := base
 		for range 5 {
