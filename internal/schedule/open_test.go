@@ -102,3 +102,53 @@ func TestLimitAfterHoldOfUnlimited(t *testing.T) {
 		t.Errorf("limited after the hold: the burst is due at %d", got-base)
 	}
 }
+
+// However old a cell is that nothing has closed, it answers as the schedule does, or leaves it to
+// the lock. The largest bursts that fit, at the end of what the word can count to, are the edge.
+func TestCellOfAnyAge(t *testing.T) {
+	for _, plan := range plans[:9] {
+		answered := 0
+		for shift := range 31 {
+			burst := 1 << shift
+			fresh := schedule.New(plan.n, plan.span, burst, -1)
+			for part := range int64(51 * 16) {
+				s := fresh
+				cell := s.Open(base, schedule.Shut())
+				if !isOpen(cell) {
+					break
+				}
+				if v := cell.Take(cell.Load(), base, burst); v != schedule.Taken || !try(&s, base, burst) {
+					t.Fatalf("%+v, burst %d: refused at first: %d", plan, burst, v)
+				}
+				age := (part%16 + 17) << 53 >> (part / 16) // from 128 ns to 9 years
+				for range 2 {
+					v := cell.Take(cell.Load(), base+age, burst)
+					if v == schedule.Closed {
+						break
+					}
+					answered++
+					if want := try(&s, base+age, burst); want != (v == schedule.Taken) {
+						t.Fatalf("%+v, burst %d, %d ns later: verdict %d, want it let in: %v", plan, burst, age, v, want)
+					}
+				}
+			}
+		}
+		if answered == 0 {
+			t.Errorf("%+v: all was left to the lock", plan)
+		}
+	}
+}
+
+// A hold until an instant that there is one until already takes nothing back that has come since.
+func TestHoldUntilTheSame(t *testing.T) {
+	s := schedule.New(1, sec, 3, 0)
+	s.Hold(base + 2*sec)
+	s.Settle(base, -2)
+	want := s
+	if s.Hold(base + 2*sec); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+	if got := s.Due(base, 2, 1); got != base+2*sec {
+		t.Errorf("the last of three tokens is due at %d", got-base)
+	}
+}

@@ -45,6 +45,18 @@ func TestDescriptorIsArmed(t *testing.T) {
 	}
 }
 
+// It counts on the clock of the runtime's timers, which nobody sets.
+func TestDescriptorCountsOnMonotonic(t *testing.T) {
+	d := open(t)
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", d.fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(info), "clockid: 1\n") {
+		t.Errorf("not CLOCK_MONOTONIC:\n%s", info)
+	}
+}
+
 // What the runtime's poller does: it waits for edges, and nobody ever reads.
 func TestDescriptorExpiresAgainAndAgain(t *testing.T) {
 	d := open(t)
