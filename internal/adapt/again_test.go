@@ -71,3 +71,67 @@ func TestProbeIsIdleFromWhen(t *testing.T) {
 		}
 	}
 }
+
+// Also where the interval can't grow, a throttle ends the generation: those under way do not count
+// towards GiveUp once more.
+func TestOneThrottleAGenerationAtTheSlowest(t *testing.T) {
+	c := defaults
+	c.Slowest, c.GiveUp = c.Fastest, 2
+	l := newLine(t, c)
+	marks := []uint64{l.grant(), l.grant(), l.grant()}
+	for _, mark := range marks {
+		l.s.Throttle(mark, 0)
+	}
+	if l.s.GaveUp() {
+		t.Error("gave up after one generation")
+	}
+	if l.throttle(); !l.s.GaveUp() {
+		t.Error("did not give up after two")
+	}
+}
+
+// A probe whose entries failed for reasons of their own counts if half of them came back well.
+func TestProbeNeedsHalfOfItsAnswers(t *testing.T) {
+	l := newLine(t, defaults)
+	found(l)
+	l.success()
+	known := l.s.Interval()
+	for l.s.Interval() == known {
+		l.success()
+	}
+	trial, length := l.s.Interval(), 0
+	for try := *l; try.s.Interval() == trial; length++ {
+		try.success()
+	}
+	for answers := 1; answers < length; answers++ {
+		try := *l
+		var probe []uint64
+		for range length {
+			probe = append(probe, try.grant())
+		}
+		for _, mark := range probe[:answers] {
+			try.s.Success(mark)
+		}
+		try.want(known, "all of the probe is granted")
+		try.s.Success(try.grant())
+		if got := try.s.Interval() < known; got != (answers >= (length+1)/2) {
+			t.Errorf("%d of %d came back well: the probe's interval is taken: %v", answers, length, got)
+		}
+	}
+}
+
+// After a dear probe that proved nothing there is a rest.
+func TestIdleDearProbeRests(t *testing.T) {
+	l, known := newDear(t)
+	for l.s.Interval() == known {
+		l.success()
+	}
+	for range 5 {
+		l.now += second
+		l.success()
+	}
+	for range 100 {
+		l.success()
+		l.want(known, "after a probe that was none")
+	}
+}
