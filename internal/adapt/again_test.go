@@ -90,33 +90,46 @@ func TestOneThrottleAGenerationAtTheSlowest(t *testing.T) {
 	}
 }
 
-// A probe whose entries failed for reasons of their own counts if half of them came back well.
+// A probe whose entries failed for reasons of their own counts if half of them came back well, or
+// one more where their number is odd.
 func TestProbeNeedsHalfOfItsAnswers(t *testing.T) {
-	l := newLine(t, defaults)
-	found(l)
-	l.success()
-	known := l.s.Interval()
-	for l.s.Interval() == known {
+	odd := 0
+	for _, factor := range []float64{0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5} {
+		c := defaults
+		c.Recover = factor
+		l := newLine(t, c)
+		l.throttle()
+		l.throttle()
 		l.success()
+		l.throttle() // the limit is known
+		l.success()
+		known := l.s.Interval()
+		for l.s.Interval() == known {
+			l.success()
+		}
+		trial, length := l.s.Interval(), 0
+		for try := *l; try.s.Interval() == trial; length++ {
+			try.success()
+		}
+		odd += length % 2
+		for answers := 1; answers < length; answers++ {
+			try := *l
+			var probe []uint64
+			for range length {
+				probe = append(probe, try.grant())
+			}
+			for _, mark := range probe[:answers] {
+				try.s.Success(mark)
+			}
+			try.want(known, "all of the probe is granted")
+			try.s.Success(try.grant())
+			if got := try.s.Interval() < known; got != (2*answers >= length) {
+				t.Errorf("%d of %d came back well: the probe's interval is taken: %v", answers, length, got)
+			}
+		}
 	}
-	trial, length := l.s.Interval(), 0
-	for try := *l; try.s.Interval() == trial; length++ {
-		try.success()
-	}
-	for answers := 1; answers < length; answers++ {
-		try := *l
-		var probe []uint64
-		for range length {
-			probe = append(probe, try.grant())
-		}
-		for _, mark := range probe[:answers] {
-			try.s.Success(mark)
-		}
-		try.want(known, "all of the probe is granted")
-		try.s.Success(try.grant())
-		if got := try.s.Interval() < known; got != (answers >= (length+1)/2) {
-			t.Errorf("%d of %d came back well: the probe's interval is taken: %v", answers, length, got)
-		}
+	if odd == 0 {
+		t.Error("all probes are of an even length")
 	}
 }
 
