@@ -110,3 +110,19 @@ func TestProbeEndsBeforeADeadline(t *testing.T) {
 		q.want(fmt.Sprintf("first: %v", began+known), fmt.Sprintf("third: %v", began+2*known))
 	})
 }
+
+// A throttle of an old generation that names no time takes nothing: what idle time has saved up
+// since is there.
+func TestOldThrottleTakesNothing(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewAdaptive(pace.PerSecond(2), &gate.AdaptiveOptions{Burst: 3, Clock: b.Clock()})
+		p, _ := g.TryEnter(1)
+		old, _ := g.TryEnter(1)
+		p.Leave(gate.Throttled(0, errTooMany))
+		b.Advance(time.Minute)
+		old.Leave(gate.Throttled(0, errTooMany))
+		if _, ok := g.TryEnter(3); !ok {
+			b.Errorf("the burst is not there: %+v", g.Stats())
+		}
+	})
+}
