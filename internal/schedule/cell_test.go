@@ -79,7 +79,7 @@ func TestCellAgainstSchedule(t *testing.T) {
 				p := plans[a%int64(len(plans))]
 				both(func(s *schedule.Schedule) { s.SetRate(now, p.n, p.span) })
 			case 2:
-				both(func(s *schedule.Schedule) { s.SetBurst(now, 1+int(a%9)) })
+				both(func(s *schedule.Schedule) { s.SetBurst(now, s.Burst()+int(a%9)) }) // a lower one keeps the cell closed
 			case 3:
 				both(func(s *schedule.Schedule) { s.Hold(now, now+a) })
 			case 4: // somebody waits, is granted late, and lateness is made up
@@ -123,7 +123,7 @@ func TestCellAgainstSchedule(t *testing.T) {
 			if celled.cell != before {
 				// A word can't count to before the instant at which its cell was made: a part
 				// of a nanosecond may have been lost.
-				plain, last = celled.s, 0
+				plain, last = celled.s.Clone(), 0
 			}
 			celled.cell = celled.s.Open(now, celled.cell)
 			plain.Arrive(now) // forgets the lateness of long ago, as Open does

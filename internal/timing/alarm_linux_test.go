@@ -2,11 +2,14 @@ package timing
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+	"unsafe"
 )
 
 // open opens a descriptor by arming it.
@@ -19,6 +22,39 @@ func open(t *testing.T) *descriptor {
 	}
 	t.Cleanup(func() { d.file.Close() })
 	return d
+}
+
+// The call that opens the descriptor arms it, too, and a new instant takes the place of the old.
+func TestDescriptorIsArmed(t *testing.T) {
+	d := open(t)
+	for _, c := range []struct{ now, at, want int64 }{
+		{0, 0, 3600e9}, // as it was opened
+		{1e18, 1e18 + 60e9, 60e9},
+		{0, math.MaxInt64, math.MaxInt32 * 1e9}, // no more fits into the seconds of all systems
+	} {
+		if c.at != 0 {
+			d.arm(c.now, c.at)
+		}
+		var left struct{ interval, value syscall.Timespec }
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_GETTIME, d.fd, uintptr(unsafe.Pointer(&left)), 0); errno != 0 {
+			t.Fatal(errno)
+		}
+		if got := left.value.Nano(); got > c.want || got < c.want-30e9 || left.interval.Nano() != 0 {
+			t.Errorf("armed to expire in %v, want %v", time.Duration(got), time.Duration(c.want))
+		}
+	}
+}
+
+// It counts on the clock of the runtime's timers, which nobody sets.
+func TestDescriptorCountsOnMonotonic(t *testing.T) {
+	d := open(t)
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", d.fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(info), "clockid: 1\n") {
+		t.Errorf("not CLOCK_MONOTONIC:\n%s", info)
+	}
 }
 
 // What the runtime's poller does: it waits for edges, and nobody ever reads.

@@ -45,6 +45,24 @@ func TestNowOfAnotherCentury(t *testing.T) {
 	}
 }
 
+// One that shows a time beyond that stands still at the end of the timeline, and still shows it.
+func TestNowBeyondTheTimeline(t *testing.T) {
+	for years, end := range map[int]int64{-200: 0, 200: timing.Never} {
+		m := clock.NewMock()
+		m.Set(time.Now().AddDate(years, 0, 0))
+		k := timing.New(m)
+		if got := k.Now(); got != end {
+			t.Errorf("%d years from now Now() is %d, want %d", years, got, end)
+		}
+		if got := k.Time(k.Now()); !got.Equal(m.Now()) {
+			t.Errorf("%d years from now it shows %v, want %v", years, got, m.Now())
+		}
+		if got := k.At(m.Now()); got != end {
+			t.Errorf("%d years from now the present is at %d, want %d", years, got, end)
+		}
+	}
+}
+
 // Clocks of one source agree on every instant, whenever each was made.
 func TestClocksAgree(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {

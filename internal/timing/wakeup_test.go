@@ -161,6 +161,29 @@ func TestWakeupsKeepApart(t *testing.T) {
 	}
 }
 
+// A wake-up that is due at this very instant counts as one that has passed, for the distance to
+// the next one.
+func TestWakeupsKeepApartFromNow(t *testing.T) {
+	const us = 1000
+	for _, after := range []int64{-1, 0, 1, 50 * us, 100 * us, 101 * us} {
+		s := newSystem()
+		one, two := s.alarm(timing.Precise, 0), s.alarm(timing.Precise, 0)
+		now := s.clk.Now()
+		at := now + hour
+		one.Set(now, at)
+		two.Set(at+after, at+after+10*us)
+		want := max(at+100*us, at+after+10*us)
+		if after < 0 {
+			want = at // it is still to come
+		}
+		if s.armed != want {
+			t.Errorf("set %d ns after a wake-up: armed for %d ns after it, want %d", after, s.armed-at, want-at)
+		}
+		one.Stop()
+		two.Stop()
+	}
+}
+
 func TestPrecision(t *testing.T) {
 	for _, c := range []struct {
 		p        timing.Precision
