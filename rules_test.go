@@ -22,8 +22,8 @@ var mayImport = map[string][]string{
 	"pace":            {"internal/schedule", "internal/timing"},
 	"gate":            {"internal/adapt", "internal/schedule", "internal/timing", "pace"},
 	"gate/gatetest":   {"gate"},
-	"group":           {"gate", "internal/timing"},
-	"retry":           {"gate", "internal/lost", "internal/timing"},
+	"group":           {"gate", "internal/timing", "internal/within"},
+	"retry":           {"gate", "internal/lost", "internal/timing", "internal/within"},
 	"retry/retryhttp": {"gate", "internal/lost", "internal/timing", "retry"},
 }
 

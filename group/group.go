@@ -207,7 +207,8 @@ func (g *Group) SetLimit(n int) {
 // SetGate makes all jobs pass the gate from now on. A nil gate means none, which is where
 // a group begins. Several groups can share a gate. A stage has a gate of its own, see
 // [Stage]. Where jobs try again it is their attempts that must enter: give the gate to their
-// retry.Policy, and none to the group.
+// retry.Policy, and none to the group. With the same gate in both, each attempt is charged twice, and
+// a [gate.Concurrency] whose slots are all with jobs admits no attempt: nothing finds that out.
 //
 // A zero Group gets a context of its own with its first gate, so that a failure reaches
 // those who wait there.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/within"
 )
 
 // Map returns a channel of what f makes of the values of in. f is called with the group's
@@ -79,6 +80,7 @@ func (m *caller[A, B]) init(name string, g *Group, s *Stage) {
 	m.first = inFlight
 	if m.gate != nil {
 		m.first = atGate
+		m.ctx = within.With(m.ctx, m.gate)
 	}
 	if g.recovers {
 		f := m.f

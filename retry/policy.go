@@ -61,6 +61,10 @@ type Policy struct {
 	// If the attempt was throttled, that error is or wraps a *[gate.ThrottledError] with the
 	// hint, whatever the function returned. If the gate lets nobody in, the call ends, with
 	// the gate's error as its reason. Nil means that there is none.
+	//
+	// A call that is inside of this gate already would be charged twice, or wait for its own slot. So
+	// Do panics in a stage of package group that has the same gate. In a job of a group with that gate,
+	// in gate.Do and in a call of another policy with it, Do can't tell.
 	Gate gate.Gate
 
 	// Budget bounds the retries of all calls that share it. Nil means no bound. Throttled

@@ -6,6 +6,7 @@ import (
 
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/timing"
+	"github.com/escapement-go/escapement/internal/within"
 )
 
 // Do calls f until it succeeds, as the policy says, and returns what it returned. A nil
@@ -144,6 +145,9 @@ func (c *call) enter() (gate.Pass, error) {
 			defer cancel()
 			bounded = true
 		}
+	}
+	if within.In(ctx, c.p.Gate) {
+		panic("retry: Policy.Gate: the call must not be inside of the gate already: give it to the policy, and none to the stage")
 	}
 	pass, err := c.p.Gate.Enter(ctx, 1)
 	if err == nil {
