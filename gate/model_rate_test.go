@@ -308,21 +308,33 @@ var fractionRates = []pace.Rate{
 	pace.PerSecond(7), pace.Per(3, 100*time.Millisecond), pace.Per(997, time.Minute), pace.Per(12_347, 24*time.Hour), pace.PerHour(3600), pace.Unlimited(),
 }
 
+// drawRates draws rates of all kinds: prime, odd, fast and slow ones.
+func drawRates(t *rapid.T, whole bool) []pace.Rate {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) pace.Rate {
+		span := rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Range(1, int64(3*time.Second)), rapid.Int64Range(1, int64(24*time.Hour))).Draw(t, "span")
+		n := 1
+		if !whole {
+			n = rapid.OneOf(rapid.IntRange(1, 1000), rapid.IntRange(1, 1e6)).Draw(t, "n")
+		}
+		return pace.Per(n, time.Duration(span))
+	}), 3, 3).Draw(t, "rates")
+}
+
 func TestModelRate(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opNext, opNext, opIdle,
 		opSettle, opLeave, opHold, opRate, opBurst, opStats}
 	// None is a multiple of an interval: an alarm rings when nothing else happens.
 	lates := []time.Duration{0, 0, 0, time.Millisecond + 333, 3*time.Millisecond + 777, 30*time.Millisecond + 111}
 	checkModel(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
-		rates, kinds := fractionRates, kinds
+		rates, kinds := append(fractionRates, drawRates(t, false)...), kinds
 		if rapid.Bool().Draw(t, "whole") {
-			rates = wholeRates
+			rates = append(wholeRates, drawRates(t, true)...)
 			if late == 0 {
 				kinds = append(kinds, opTie, opTie)
 			}
 		}
 		first := rapid.SampledFrom(rates).Draw(t, "rate")
-		burst := rapid.SampledFrom([]int{1, 1, 2, 5}).Draw(t, "burst")
+		burst := rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 9), rapid.IntRange(1, 100_000)).Draw(t, "burst")
 		slack := rapid.SampledFrom([]time.Duration{0, -1, 12 * time.Millisecond, time.Second}).Draw(t, "slack")
 		ops := drawOps(t, kinds...)
 		return func(s *stage) error {

@@ -126,8 +126,12 @@ func TestModelWindow(t *testing.T) {
 		opNext, opNext, opIdle, opSettle, opLeave, opHold, opStats}
 	lates := []time.Duration{0, 0, 3*time.Millisecond + 777}
 	checkModel(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
-		most := rapid.SampledFrom([]int{1, 2, 3, 10, 30}).Draw(t, "n")
-		span := rapid.SampledFrom([]time.Duration{time.Nanosecond, 10 * time.Millisecond, time.Second, time.Minute}).Draw(t, "span")
+		most := rapid.IntRange(1, 40).Draw(t, "n")
+		span := rapid.OneOf(
+			rapid.SampledFrom([]time.Duration{time.Nanosecond, 10 * time.Millisecond, time.Second, time.Minute}),
+			rapid.Custom(func(t *rapid.T) time.Duration {
+				return time.Duration(rapid.Int64Range(1, int64(2*time.Second)).Draw(t, "ns"))
+			})).Draw(t, "span")
 		guard := rapid.SampledFrom([]time.Duration{0, 3 * time.Millisecond}).Draw(t, "guard")
 		// Not both in one case: somebody who gets in and whose context ends at that instant
 		// may by then have made it known to another that the deadline comes first.

@@ -3,10 +3,10 @@
 //
 // # Running it
 //
-// By default each test checks some hundred cases, which takes about ten seconds in all.
+// By default each test checks some ten to hundred cases, which takes a few seconds in all.
 // ESCAPEMENT_MODEL is how long each test goes on with new cases instead:
 //
-//	ESCAPEMENT_MODEL=10s go test ./internal/model                  # in CI, about a minute or two
+//	ESCAPEMENT_MODEL=2s go test ./internal/model                   # in CI, about a minute
 //	ESCAPEMENT_MODEL=10m go test -timeout 3h ./internal/model      # by hand
 //
 // A failure is shrunk by pgregory.net/rapid and printed as a list of calls with the instant

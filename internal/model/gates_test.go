@@ -28,6 +28,9 @@ func explore(t *testing.T, checks int, prop func(*rapid.T)) {
 	set := flag.Lookup("rapid.checks").Value
 	if set.String() == "100" { // as it is if nobody asked for another number
 		defer set.Set("100")
+		if goOn == 0 {
+			checks = max(checks/5, 20)
+		}
 		if err := set.Set(fmt.Sprint(checks)); err != nil {
 			t.Fatal(err)
 		}
