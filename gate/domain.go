@@ -53,10 +53,10 @@ type member interface {
 	// as things stand; never where that is not known. Not later than now: it may go.
 	due(now, since int64, cost int) int64
 	// plan returns the instant before which an entry certainly can't go that comes
-	// behind others who cost ahead, none of them more than dearest, and one by which it
+	// behind entries that cost ahead, none of them more than dearest, and one by which it
 	// will have gone if nothing but time keeps it back.
 	plan(now int64, ahead uint64, cost, dearest int) (least, latest int64)
-	// outlook tells when each of those who wait can go.
+	// outlook tells when each of the entries that wait can go.
 	outlook(now int64) outlook
 	// take lets an entry go that is due, and returns what leave and settle need to know
 	// of it.
@@ -249,7 +249,7 @@ func (n *node) before(o *node) bool {
 	return len(n.parked) > 0 && (len(o.parked) == 0 || n.parked[0].lane.head.seq < o.parked[0].lane.head.seq)
 }
 
-// look is one look at those who wait.
+// look is one look at the entries that wait.
 type look struct {
 	d    *domain
 	last *lane // the one that the clock was last read for

@@ -24,7 +24,7 @@ type keyGate[K comparable] struct {
 
 	// Guarded by Keyed.mu.
 	last    int64 // when the flag was last found set
-	due     int64 // not forgotten before; never: not before somebody tells
+	due     int64 // not forgotten before; never: not before it is told
 	pos, at int   // in the queue and the line
 }
 

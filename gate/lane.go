@@ -353,7 +353,7 @@ func (l *lane) turn(now int64, cost int, deadline int64) int64 {
 	return o.turn(cost)
 }
 
-// plan returns the instant before which an entry behind others who cost ahead can't go, and one at
+// plan returns the instant before which an entry behind others that cost ahead can't go, and one at
 // which it will have gone, none of them being dearer, if nothing but time keeps it back.
 func (l *lane) plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
 	least, latest = now, now

@@ -173,7 +173,7 @@ func (l *latch) plan(now int64, ahead uint64, cost, _ int) (least, latest int64)
 
 func (l *latch) outlook(now int64) outlook { return &sumOutlook{m: l, now: now} }
 
-// next returns the first instant at which an entry may go that counts from since on, behind others who
+// next returns the first instant at which an entry may go that counts from since on, behind others that
 // cost ahead.
 func (l *latch) next(now, since int64, ahead uint64, cost int) int64 {
 	at := max(since, l.until)

@@ -1,6 +1,6 @@
 package gate
 
-// outlook tells when those who wait for a member will be admitted, one after the other and as
+// outlook tells when the entries that wait for a member will be admitted, one after the other and as
 // things stand.
 type outlook interface {
 	// turn returns the instant before which the next in line can't be admitted if it costs that.

@@ -241,7 +241,7 @@ func (m *rateMember) plan(now int64, ahead uint64, cost, _ int) (least, latest i
 func (m *rateMember) outlook(now int64) outlook { return &sumOutlook{m: m, now: now} }
 func (m *rateMember) take(now, since int64, cost int) uint64 {
 	if cost > 1 {
-		m.state.Track() // whoever knows costs is likely to settle
+		m.state.Track() // entries that have costs are likely to be settled
 	}
 	return m.state.Take(now, since, cost)
 }
