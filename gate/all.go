@@ -103,10 +103,19 @@ func (a *all) init() {
 		merge(l.node(), m.node())
 	}
 	d := l.n.lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	l.n.lane.init(a.inside, a.latches...)
 	if !l.n.lane.timed() {
 		return
+	}
+	if len(a.outside) > 0 {
+		// An entry that a gate outside refuses late is taken back: then it is as if it had never come.
+		l.n.lane.read(d)
+		for _, m := range a.inside {
+			if b, ok := m.(bucketed); ok {
+				b.bucket().Track()
+			}
+		}
 	}
 	clk := l.n.lane.clk
 	for i := range l.n.lane.places {

@@ -126,12 +126,7 @@ func (q *latch) pass(l *lane, marks []uint64, now, since int64, cost int) {
 // undone takes an entry back from the copies.
 func (q *latch) undone(l *lane, now int64, marks []uint64, cost int, granted int64) {
 	q.follow(now)
-	q.each(l, marks, func(own *schedule.Schedule, mark uint64) {
-		if granted == 0 {
-			own.Track()
-		}
-		own.Undo(now, granted, mark, cost)
-	})
+	q.each(l, marks, func(own *schedule.Schedule, mark uint64) { own.Undo(now, granted, mark, cost) })
 }
 
 // settled makes the cost of an entry the actual one in the copies.

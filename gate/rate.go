@@ -248,9 +248,6 @@ func (m *rateMember) take(now, since int64, cost int) uint64 {
 func (m *rateMember) woke(now, granted int64)  { m.state.Woke(now, granted) }
 func (m *rateMember) leave(uint64, int, error) {}
 func (m *rateMember) undo(now int64, mark uint64, cost int, granted int64) (later bool) {
-	if granted == 0 {
-		m.state.Track()
-	}
 	m.state.Undo(now, granted, mark, cost)
 	return true // lateness until here is of no account
 }
