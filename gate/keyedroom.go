@@ -39,7 +39,6 @@ type room[K comparable] struct {
 func (r *room[K]) add(e *keyGate[K], now int64) {
 	e.last, e.due = now, now
 	e.gone.Store(now)
-	e.used.Store(true)
 	r.keyed.keys.Store(e.key, e)
 	e.at = len(r.line)
 	r.line = append(r.line, e)

@@ -171,7 +171,7 @@ func costOf(c, capacity int) int {
 	if c < 999 {
 		return c
 	}
-	if c = c - 1000; capacity < 1<<40 {
+	if c = c - 1000; int64(capacity) < 1<<40 {
 		return max(1, int(int64(capacity)*int64(c)/1000))
 	}
 	return max(1, c)
