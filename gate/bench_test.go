@@ -165,6 +165,24 @@ func BenchmarkHold(b *testing.B) {
 
 // BenchmarkWaiterBytes is what an entry that waits takes in the gate beyond its goroutine:
 // the heap with 100,000 goroutines that wait at a gate, less the heap with as many that
+// BenchmarkKeyBytes prints what a key of a Keyed takes at rest, whose gate is a Rate.
+func BenchmarkKeyBytes(b *testing.B) {
+	const keys = 50_000
+	for b.Loop() {
+		k := gate.NewKeyed(func(int) gate.Gate { return gate.NewRate(pace.PerHour(1), nil) }, nil)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for key := range keys {
+			k.TryEnter(key, 1)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "B/key")
+		runtime.KeepAlive(k)
+	}
+}
+
 // wait in a select of the same kind.
 func BenchmarkWaiterBytes(b *testing.B) {
 	const waiters = 100_000

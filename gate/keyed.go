@@ -214,8 +214,8 @@ func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], erro
 		panic(fmt.Sprintf("gate: Keyed: a key must be equal to itself, got %v", key))
 	}
 	// Room comes first: a refused key costs no gate.
-	if err := k.vacate(ctx, wait, nil); err != nil {
-		return nil, err
+	if e, err := k.vacate(ctx, wait, key, nil); e != nil || err != nil {
+		return e, err
 	}
 	fresh := &keyGate[K]{key: key, keyed: k, born: domains.Add(1)}
 	if fresh.gate = k.make(key); fresh.gate == nil {
@@ -223,19 +223,13 @@ func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], erro
 	}
 	fresh.classify()
 	fresh.pins.Store(1)
-	var found *keyGate[K]
-	err := k.vacate(ctx, wait, func(now int64) {
-		if found = k.known(key); found == nil {
-			found = fresh
-			k.add(fresh, now)
-		}
-	})
-	return found, err
+	return k.vacate(ctx, wait, key, fresh)
 }
 
-// vacate sees to it that there is room for another key, by forgetting one if need be, and then
-// calls f with mu held. A nil f only asks.
-func (k *Keyed[K]) vacate(ctx context.Context, wait bool, f func(now int64)) error {
+// vacate sees to it that there is room for the key, by forgetting another one if need be, and adds
+// fresh, its gate, unless that is nil. It returns the gate, pinned, also if another caller has brought
+// the key meanwhile: that one may have taken the last place for it.
+func (k *Keyed[K]) vacate(ctx context.Context, wait bool, key K, fresh *keyGate[K]) (*keyGate[K], error) {
 	limit := tries
 	if wait {
 		limit = max(2*k.max, tries)
@@ -244,23 +238,29 @@ func (k *Keyed[K]) vacate(ctx context.Context, wait bool, f func(now int64)) err
 	defer k.mu.Unlock()
 	// One reading: keys that are due by then are looked at, so there is an end to them.
 	now := k.clk.Now()
-	for looks := 0; len(k.line) >= k.max; looks += batch {
+	for looks := 0; ; looks += batch {
+		if e := k.known(key); e != nil {
+			return e, nil
+		}
+		if len(k.line) < k.max {
+			break
+		}
 		found, more := k.evict(now)
 		if found {
 			break
 		}
 		if !more || looks+batch >= limit {
 			k.refused.Add(1)
-			return &KeysError{k.max}
+			return nil, &KeysError{k.max}
 		}
 		if err := k.pause(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if f != nil {
-		f(now)
+	if fresh != nil {
+		k.add(fresh, now)
 	}
-	return nil
+	return fresh, nil
 }
 
 // pause lets others have mu, and returns the cause if the context has ended.
