@@ -28,11 +28,10 @@ type pipeline struct {
 	mu       sync.Mutex
 	failures []error // that were injected, and fail the group
 	failedAt time.Time
-	exited   bool // a function has ended its goroutine
-	left     bool // a reader has left
-	sealed   bool // a sink has said that all stages have ended
-	inFlight int  // calls of stages
-	gateless []int
+	exited   bool           // a function has ended its goroutine
+	left     bool           // a reader has left
+	sealed   bool           // a sink has said that all stages have ended
+	inFlight int            // calls of stages
 	dropped  map[[2]int]int // by node and item, those whose error travelled with them
 	stages   []stageCount
 	jobsRun  int
@@ -42,7 +41,6 @@ type pipeline struct {
 type stageCount struct {
 	*group.Meter
 	node
-	calls int
 }
 
 // hash spreads values for decisions on them.
@@ -123,7 +121,9 @@ func stage[A any](p *pipeline, n *node, value func(A) int) *group.Stage {
 	s := &group.Stage{Workers: n.Workers, Ordered: n.Ordered, Buffer: n.Buffer}
 	if n.Meter {
 		s.Meter = &group.Meter{}
+		p.mu.Lock()
 		p.stages = append(p.stages, stageCount{Meter: s.Meter, node: *n})
+		p.mu.Unlock()
 	}
 	if n.Gate >= 0 && n.Kind != "flatmapin" {
 		s.Gate = p.gates[n.Gate].Gate
