@@ -50,6 +50,7 @@ type httpPlan struct {
 	Requests  []requestPlan
 	H2        bool
 	KeepAlive bool
+	Warm      bool   // a connection is there that was used before
 	Gate      string // none, slots, composite
 	Slots     int
 	NoRetry   bool
@@ -59,14 +60,16 @@ type httpPlan struct {
 	Elapsed             time.Duration
 }
 
+// drawReply draws what is worth another attempt more often than not.
 func drawReply(rt *rapid.T) reply {
+	statuses := []int{429, 503, 500, 502, 504, 408, 425, 200, 204, 304, 301, 404, 501, 599}
 	r := reply{
-		Status: rapid.SampledFrom([]int{429, 503, 500, 502, 504, 408, 425, 200, 204, 304, 301, 404, 501, 599}).Draw(rt, "status"),
-		Drop:   maybe(rt, "drop", 7),
+		Status: rapid.SampledFrom(statuses[:rapid.SampledFrom([]int{2, 7, 7, 14}).Draw(rt, "kinds")]).Draw(rt, "status"),
+		Drop:   maybe(rt, "drop", 15),
 		Cut:    maybe(rt, "cut", 7),
 		Body:   rapid.SampledFrom([]int{0, 1, 100, 5000, 64 << 10, 64<<10 + 1, 200_000}).Draw(rt, "body"),
 		Early:  maybe(rt, "early", 5),
-		Final:  maybe(rt, "final", 9),
+		Final:  maybe(rt, "final", 19),
 		After:  rapid.SampledFrom([]int{1, 2, 7, 59, 61, 0, -1, -3600}).Draw(rt, "after"),
 	}
 	if r.Status == 204 || r.Status == 304 {
@@ -85,19 +88,20 @@ func drawReply(rt *rapid.T) reply {
 func drawHTTP(rt *rapid.T) httpPlan {
 	p := httpPlan{H2: maybe(rt, "h2", 3), KeepAlive: rapid.Bool().Draw(rt, "keep alive")}
 	p.KeepAlive = p.KeepAlive || p.H2
+	p.Warm = p.KeepAlive && rapid.Bool().Draw(rt, "warm")
 	p.Gate = rapid.SampledFrom([]string{"none", "slots", "composite"}).Draw(rt, "gate")
 	p.Slots = rapid.IntRange(1, 4).Draw(rt, "slots")
 	p.NoRetry = maybe(rt, "no retry", 7)
-	p.Attempts = rapid.SampledFrom([]int{0, 1, 2, 5, -1}).Draw(rt, "attempts")
-	p.Throttles = rapid.SampledFrom([]int{0, 1, 2, 5, -1}).Draw(rt, "throttles")
+	p.Attempts = rapid.SampledFrom([]int{0, 1, 2, 5, 5, -1, -1}).Draw(rt, "attempts")
+	p.Throttles = rapid.SampledFrom([]int{0, 1, 2, 5, 5, -1, -1}).Draw(rt, "throttles")
 	p.Delay, p.MaxHint = span(rt, "delay"), rapid.SampledFrom([]time.Duration{0, time.Minute, 2 * time.Second}).Draw(rt, "max hint")
 	if maybe(rt, "elapsed?", 4) {
 		p.Elapsed = span(rt, "elapsed")
 	}
 	p.Requests = rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) requestPlan {
 		r := requestPlan{
-			Method: rapid.SampledFrom([]string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "POST", "PATCH"}).Draw(rt, "method"),
-			Body:   rapid.SampledFrom([]string{"none", "replayable", "once", "broken"}).Draw(rt, "body"),
+			Method: rapid.SampledFrom([]string{"GET", "GET", "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "POST", "PATCH"}).Draw(rt, "method"),
+			Body:   rapid.SampledFrom([]string{"none", "replayable", "replayable", "replayable", "once", "broken"}).Draw(rt, "body"),
 			Key:    maybe(rt, "key", 3),
 			Script: rapid.SliceOfN(rapid.Custom(drawReply), 0, 7).Draw(rt, "script"),
 			Reads:  rapid.SampledFrom([]string{"all", "all", "half", "none"}).Draw(rt, "reads"),
@@ -125,6 +129,7 @@ type httpForecast struct {
 	reasons  []error
 	noBody   bool          // the body could not be made again
 	ended    time.Duration // if no other request was in the way
+	kept     bool          // the gate may have refused, after the first 64 KiB of the body were read
 	unsure   bool
 }
 
@@ -142,6 +147,9 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 	}
 	longestHint := (&retry.Policy{MaxRetryAfter: p.MaxHint}).LongestHint()
 	failed, throttled := 0, 0
+	// What net/http would send again by itself if a connection breaks that was used before.
+	natural := replayable && (r.Key || slices.Contains([]string{"GET", "HEAD", "OPTIONS", "TRACE"}, r.Method))
+	reused, unknown := p.Warm, false
 	for i := 0; ; i++ {
 		a := reply{Status: 200}
 		if i < len(r.Script) {
@@ -152,7 +160,14 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 		f.last, f.status = a, a.Status
 		if a.Drop {
 			f.status = 0
+			f.unsure = f.unsure || unknown && p.KeepAlive && !p.H2
+			if reused && natural && p.KeepAlive && !p.H2 && p.Gate != "none" {
+				reused = false
+				f.unsure = f.unsure || r.Body == "broken"
+				continue // at once, and neither a failure nor a throttle
+			}
 		}
+		reused, unknown = !a.Drop && !a.Cut, a.Body >= 64<<10
 		hint := time.Duration(0)
 		again, throttle := false, false
 		switch {
@@ -183,8 +198,9 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 		delay := max(p.Delay, hint)
 		if p.Elapsed > 0 && (delay > p.Elapsed || f.ended+delay > p.Elapsed) {
 			f.reasons = append(f.reasons, retry.ErrElapsed)
+			f.kept = true
 		}
-		f.unsure = f.unsure || p.Elapsed > 0 && f.ended+delay >= p.Elapsed
+		f.unsure = f.unsure || p.Elapsed > 0 && f.ended+delay == p.Elapsed
 		if len(f.reasons) > 0 {
 			return f
 		}
