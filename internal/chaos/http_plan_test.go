@@ -163,7 +163,11 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 			f.unsure = f.unsure || unknown && p.KeepAlive && !p.H2
 			if reused && natural && p.KeepAlive && !p.H2 && p.Gate != "none" {
 				reused = false
-				f.unsure = f.unsure || r.Body == "broken"
+				f.unsure = f.unsure || r.Body == "broken" || f.ended == p.Elapsed
+				if p.Elapsed > 0 && f.ended > p.Elapsed {
+					f.reasons = append(f.reasons, retry.ErrElapsed)
+					return f
+				}
 				continue // at once, and neither a failure nor a throttle
 			}
 		}
