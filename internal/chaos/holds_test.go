@@ -13,7 +13,7 @@ import (
 )
 
 // A stage holds at most Workers + Buffer items, or Workers + 2·Buffer if it is ordered, also while
-// nobody reads and while one item takes much longer than the others.
+// no reader takes a result and while one item takes much longer than the others.
 func TestStageHoldsAtMost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := drawNode(rt, []string{"map", "filter", "flatmap"}, 0)

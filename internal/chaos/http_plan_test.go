@@ -57,7 +57,7 @@ type httpPlan struct {
 
 	Attempts, Throttles int
 	Delay, MaxHint      time.Duration
-	Elapsed             time.Duration
+	Elapsed, Timeout    time.Duration
 }
 
 // drawReply draws what is worth another attempt more often than not.
@@ -98,6 +98,9 @@ func drawHTTP(rt *rapid.T) httpPlan {
 	if maybe(rt, "elapsed?", 4) {
 		p.Elapsed = span(rt, "elapsed")
 	}
+	if maybe(rt, "timeout?", 4) {
+		p.Timeout = span(rt, "timeout") + 1
+	}
 	p.Requests = rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) requestPlan {
 		r := requestPlan{
 			Method: rapid.SampledFrom([]string{"GET", "GET", "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "POST", "PATCH"}).Draw(rt, "method"),
@@ -130,6 +133,7 @@ type httpForecast struct {
 	noBody   bool          // the body could not be made again
 	ended    time.Duration // if no other request was in the way
 	kept     bool          // the gate may have refused, after the first 64 KiB of the body were read
+	late     bool          // the last attempt has timed out
 	unsure   bool
 }
 
@@ -156,6 +160,11 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 			a = r.Script[i]
 		}
 		f.arrivals++
+		f.unsure = f.unsure || p.Timeout > 0 && a.Takes == p.Timeout
+		if f.late = p.Timeout > 0 && a.Takes > p.Timeout; f.late {
+			a = reply{Drop: true, Takes: p.Timeout}
+			reused = false
+		}
 		f.ended += a.Takes
 		f.last, f.status = a, a.Status
 		if a.Drop {
@@ -171,7 +180,8 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 				continue // at once, and neither a failure nor a throttle
 			}
 		}
-		reused, unknown = !a.Drop && !a.Cut, a.Body >= 64<<10
+		reused = !a.Drop && (!a.Cut || r.Method == "HEAD")
+		unknown = a.Body >= 64<<10 && r.Method != "HEAD"
 		hint := time.Duration(0)
 		again, throttle := false, false
 		switch {
@@ -185,7 +195,7 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 			again, hint = replayable && idempotent, a.hint()
 		}
 		if !again {
-			f.base = i == 0
+			f.base = i == 0 || p.NoRetry
 			f.reasons = []error{retry.ErrStopped}
 			return f
 		}

@@ -88,7 +88,8 @@ func (p httpPlan) call(c *complaints, rt http.RoundTripper, id int, bodies *atom
 	case "all":
 		got, err = io.ReadAll(resp.Body)
 		f := p.forecast(r)
-		want, sure := f.last, r.Cancel == 0 && !f.unsure && !p.unsure(r) && (!f.kept || f.last.Body <= 64<<10)
+		want, sure := f.last, r.Cancel == 0 && !f.unsure && !p.unsure(r) && (!f.kept || f.last.Body <= 64<<10) &&
+			(p.Timeout == 0 || f.last.Takes+r.Pause < p.Timeout)
 		if r.Method == "HEAD" {
 			want.Body, want.Cut = 0, false
 		}
@@ -103,16 +104,22 @@ func (p httpPlan) call(c *complaints, rt http.RoundTripper, id int, bodies *atom
 	return a
 }
 
-// unsure reports that the network may do what the forecast does not know.
-func (p httpPlan) unsure(r requestPlan) bool {
-	for _, other := range p.Requests {
-		for _, a := range other.Script {
+// resends reports that net/http may send something again by itself: on a connection that was used before.
+func (p httpPlan) resends() bool {
+	for _, r := range p.Requests {
+		for _, a := range r.Script {
 			if a.Drop && p.KeepAlive && !p.H2 && (p.Gate == "none" || len(p.Requests) > 1) {
-				return true // on a connection that was used before, net/http sends again by itself
+				return true
 			}
 		}
 	}
-	return p.Elapsed > 0 && len(p.Requests) > 1 && p.Gate != "none" || r.Cancel > 0 && (len(p.Requests) > 1 || p.forecast(r).ended >= r.Cancel)
+	return false
+}
+
+// unsure reports that other requests, or the network, may do what the forecast does not know.
+func (p httpPlan) unsure(r requestPlan) bool {
+	return p.resends() || p.Elapsed > 0 && len(p.Requests) > 1 && p.Gate != "none" ||
+		r.Cancel > 0 && (len(p.Requests) > 1 || p.forecast(r).ended >= r.Cancel)
 }
 
 // run sends all requests of the plan at once.
@@ -146,7 +153,8 @@ func (p httpPlan) run() error {
 		g = gate.All(gate.NewConcurrency(p.Slots), gate.NewWindow(1000, 1, nil))
 	}
 	tr := &retryhttp.Transport{Base: base, NoRetry: p.NoRetry, Policy: &retry.Policy{Attempts: p.Attempts, Throttles: p.Throttles,
-		Backoff: retry.Constant(p.Delay), MaxRetryAfter: p.MaxHint, Elapsed: p.Elapsed, Gate: g}}
+		Backoff: retry.Constant(p.Delay), MaxRetryAfter: p.MaxHint, Elapsed: p.Elapsed,
+		AttemptTimeout: p.Timeout, Gate: g}}
 	answers := make(chan answer, len(p.Requests))
 	for id := range p.Requests {
 		go func() { answers <- p.call(&c, tr, id, &bodies) }()
@@ -173,7 +181,12 @@ func (p httpPlan) run() error {
 		arrivals += s.arrivals[id]
 		unsure := p.unsure(r)
 		exact = exact && !unsure && r.Cancel == 0 && r.Body != "broken"
-		if f := p.forecast(r); !unsure && !f.unsure {
+		f := p.forecast(r)
+		if r.Cancel > 0 && len(p.Requests) == 1 && r.Cancel < f.ended && !f.unsure && !p.resends() &&
+			(all[id].status != 0 || all[id].ended != r.Cancel || !errors.Is(all[id].err, errCancel)) {
+			c.add("cancelled at %v: %+v %v", r.Cancel, all[id], all[id].err)
+		}
+		if !unsure && !f.unsure {
 			if err := p.compare(all[id], s.arrivals[id], f, r); err != nil {
 				c.add("request %d %+v: %v; got %+v (%v), %d arrivals; want %+v", id, r, err, all[id], all[id].err, s.arrivals[id], f)
 			}
@@ -187,7 +200,7 @@ func (p httpPlan) run() error {
 		if stats.InUse != 0 || stats.Waiting != 0 {
 			c.add("gate at the end: %+v", stats)
 		}
-		if exact && s.peak > p.Slots {
+		if exact && s.peak > p.Slots && p.Timeout == 0 {
 			c.add("%d at once, %d slots", s.peak, p.Slots)
 		}
 	}
@@ -212,13 +225,15 @@ func (p httpPlan) compare(got answer, arrivals int, want httpForecast, r request
 		return nil
 	case errors.As(got.err, &e) == want.base:
 		return fmt.Errorf("the error is a %T", got.err)
-	case want.base:
+	case want.base && !want.late:
 		return nil
-	case !want.noBody && !slices.ContainsFunc(want.reasons, func(r error) bool { return errors.Is(e.Reason, r) }):
+	case !want.noBody && !want.base && !slices.ContainsFunc(want.reasons, func(r error) bool { return errors.Is(e.Reason, r) }):
 		return fmt.Errorf("reason %v", e.Reason)
 	case want.noBody && !errors.Is(got.err, errBroken):
 		return fmt.Errorf("not the error of GetBody: %v", got.err)
-	case !want.noBody && !want.last.Drop && (!errors.As(got.err, &status) || status.StatusCode != want.last.Status):
+	case want.late && !want.noBody && !errors.Is(got.err, context.DeadlineExceeded):
+		return fmt.Errorf("not a timeout: %v", got.err)
+	case !want.noBody && !want.late && !want.last.Drop && (!errors.As(got.err, &status) || status.StatusCode != want.last.Status):
 		return fmt.Errorf("not a StatusError: %v", got.err)
 	}
 	return nil
