@@ -3,6 +3,8 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/timing"
@@ -82,6 +84,9 @@ func do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error
 
 // begin is a call that needs its state from the first attempt on.
 func begin[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (v T, err error) {
+	if g := reflect.ValueOf(p.Gate); g.Kind() == reflect.Pointer && g.IsNil() {
+		panic(fmt.Sprintf("retry: Policy.Gate must not be a nil %T", p.Gate))
+	}
 	c := newCall(ctx, p)
 	if c.end < c.now {
 		return v, c.fail(ErrElapsed)

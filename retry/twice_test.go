@@ -38,3 +38,13 @@ func TestSameGateTwice(t *testing.T) {
 		t.Errorf("%d slots in use afterwards", s.InUse)
 	}
 }
+
+// A nil pointer of a gate's type is not the nil Gate that means none.
+func TestTypedNilGate(t *testing.T) {
+	defer func() {
+		if v := recover(); v != "retry: Policy.Gate must not be a nil *gate.Concurrency" {
+			t.Errorf("%v", v)
+		}
+	}()
+	retry.Run(context.Background(), &retry.Policy{Gate: (*gate.Concurrency)(nil)}, func(context.Context) error { return nil })
+}

@@ -222,7 +222,25 @@ func keep(clk *timing.Clock, b io.ReadCloser, length int64) io.ReadCloser {
 	}
 	end()
 	if err == nil {
-		return io.NopCloser(bytes.NewReader(kept))
+		return &keptBody{r: bytes.NewReader(kept)}
 	}
-	return io.NopCloser(io.MultiReader(bytes.NewReader(kept), cut{err}))
+	return &keptBody{r: io.MultiReader(bytes.NewReader(kept), cut{err})}
+}
+
+// keptBody is what was kept of a body.
+type keptBody struct {
+	r      io.Reader
+	closed atomic.Bool
+}
+
+func (b *keptBody) Read(p []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return b.r.Read(p)
+}
+
+func (b *keptBody) Close() error {
+	b.closed.Store(true)
+	return nil
 }

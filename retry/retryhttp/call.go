@@ -43,11 +43,12 @@ type call struct {
 	kept    bool      // the pass is the body's
 	again   bool      // the attempt was lost with its connection, and does not count
 
-	clk   *timing.Clock  // made when it is first needed
-	sent  bool           // the caller's request, body and all, was given to Base
-	tries int            // attempts made
-	resp  *http.Response // of the last attempt, unless discarded
-	spare *http.Response // the one discarded for the attempt that is to follow
+	clk     *timing.Clock  // made when it is first needed
+	sent    bool           // the caller's request, body and all, was given to Base
+	tries   int            // attempts made
+	resp    *http.Response // of the last attempt, unless discarded
+	spare   *http.Response // the one discarded for the attempt that is to follow
+	failure error          // of the last attempt that failed, without marks
 }
 
 // limits are what the user's policy says about things that are done here.
@@ -103,6 +104,9 @@ func (c *call) attempt(ctx context.Context) error {
 	c.spare = nil
 	req, err := c.request()
 	if err != nil {
+		if c.failure != nil {
+			err = fmt.Errorf("%w, after %w", err, c.failure)
+		}
 		return retry.Stop(err)
 	}
 	t := c.begin(ctx)
@@ -120,7 +124,8 @@ func (c *call) attempt(ctx context.Context) error {
 	case err != nil:
 		closeResponse(resp) // there should not be one
 		resp = nil
-		err = c.failed(t.explain(err))
+		c.failure = t.explain(err)
+		err = c.failed(c.failure)
 		t.finish(nil)
 	case resp == nil:
 		err = retry.Stop(errNothing)
@@ -222,6 +227,9 @@ func (c *call) answered(t *try, resp *http.Response) error {
 	}
 	if verdict != retry.VerdictThrottle {
 		c.hold(reset)
+	}
+	if err != nil {
+		c.failure = newStatusError(resp)
 	}
 	c.resp = resp
 	c.cover(t, resp, err == nil)
