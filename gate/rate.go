@@ -32,8 +32,8 @@ type RateOptions = pace.Options
 // gets a *[DeadlineError], whoever's cost has come to exceed the burst a
 // *[CapacityError].
 //
-// Entering when a token is there takes no lock and allocates nothing. Make a Rate with
-// [NewRate]; the zero value does not work.
+// Entering allocates nothing. With a cost of 1, when a token is there, it takes no lock either, as long as
+// all entries cost 1 and none was settled. Make a Rate with [NewRate]; the zero value does not work.
 type Rate struct {
 	clk   *timing.Clock
 	exact timing.Precision
