@@ -69,7 +69,7 @@ func maybe(rt *rapid.T, name string, odds int) bool {
 func drawRetry(rt *rapid.T) retryPlan {
 	p := retryPlan{Delay: span(rt, "delay"), Doubling: rapid.Bool().Draw(rt, "doubling"), BudgetShare: -1}
 	p.Attempts = rapid.SampledFrom([]int{0, 0, -1, 1, 2, 3, 7, math.MaxInt}).Draw(rt, "attempts")
-	p.Throttles = rapid.SampledFrom([]int{0, 0, -1, 1, 2, 3, 7, 1 << 40}).Draw(rt, "throttles")
+	p.Throttles = rapid.SampledFrom([]int{0, 0, -1, 1, 2, 3, 7, math.MaxInt}).Draw(rt, "throttles")
 	if maybe(rt, "elapsed?", 3) {
 		p.Elapsed = span(rt, "elapsed")
 		if maybe(rt, "negative", 5) {
