@@ -42,7 +42,7 @@ type stageCount struct {
 }
 
 // hash spreads values for decisions on them.
-func hash(x, k int) int { return (x*31 + x>>7 + x>>13 + k*17) % 1009 }
+func hash(x, k int) int { return ((x*31+x>>7+x>>13+k*17)%1009 + 1009) % 1009 }
 
 // fail makes the failure that the plan has for call number i of n. Those that travel with their
 // item don't fail the group.
