@@ -2,7 +2,9 @@ package gate_test
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,10 +24,35 @@ type call struct {
 	what string // "try", "settle", "leave", "limit"
 	cost int    // what the entry had
 	n    int    // what it is to be
+	id   int    // of the entry
 }
 
 // counter is the state of a gate for which time stands still.
-type counter struct{ limit, used int }
+type counter struct {
+	limit, used int
+	past        []moment // of a bucket
+}
+
+// moment is an entry, or how many tokens the bucket has lacked to be full when it was looked at.
+type moment struct{ id, lack int }
+
+// look notes how many tokens the bucket lacks.
+func (s *counter) look() { s.past = append(slices.Clone(s.past), moment{-1, s.used}) }
+
+// refund gives back as many tokens as there would be had the entry cost so many less.
+func (s *counter) refund(id, tokens int) {
+	s.look()
+	first := slices.IndexFunc(s.past, func(m moment) bool { return m.id == id })
+	for _, m := range s.past[first+1:] {
+		if m.id < 0 {
+			tokens = min(tokens, m.lack)
+		}
+	}
+	for i := range s.past[first+1:] {
+		s.past[first+1+i].lack -= tokens
+	}
+	s.used -= tokens
+}
 
 // counts is the model of all gates here. bucket is whether tokens that come back can
 // overflow, and whether a smaller limit spills what is there.
@@ -40,22 +67,31 @@ func counts(limit int, bucket bool) porcupine.Model {
 				if output.(bool) != ok {
 					return false, s
 				}
+				if ok && bucket {
+					s.look()
+					s.past = append(s.past, moment{id: c.id})
+				}
 				if ok {
 					s.used += c.cost
 				}
 			case "settle", "leave":
+				if bucket && c.n < c.cost {
+					s.refund(c.id, c.cost-c.n)
+					break
+				}
 				s.used += c.n - c.cost
 			case "limit":
 				if bucket { // the tokens that are there stay, as far as they fit
 					s.used = max(0, s.used+c.n-s.limit)
 				}
 				s.limit = c.n
-			}
-			if bucket {
-				s.used = max(0, s.used)
+				if bucket {
+					s.look()
+				}
 			}
 			return true, s
 		},
+		Equal: reflect.DeepEqual,
 	}
 }
 
@@ -84,33 +120,34 @@ func linear(t *testing.T, model porcupine.Model, make func() gate.Gate, leaves b
 				type entry struct {
 					gate.Pass
 					cost    int
+					id      int
 					settled bool
 				}
 				var in []entry
 				for ready.Add(1); ready.Load() < goroutines; {
 					runtime.Gosched()
 				}
-				for range calls {
+				for i := range calls {
 					switch what := r.IntN(8); {
 					case what < 4 || len(in) == 0:
-						e := entry{cost: 1 + r.IntN(most)}
-						if do(call{"try", e.cost, 0}, func() (ok bool) { e.Pass, ok = g.TryEnter(e.cost); return ok }) {
+						e := entry{cost: 1 + r.IntN(most), id: id*calls + i}
+						if do(call{"try", e.cost, 0, e.id}, func() (ok bool) { e.Pass, ok = g.TryEnter(e.cost); return ok }) {
 							in = append(in, e)
 						}
 					case what == 4 && limit != nil:
 						n := 1 + r.IntN(8)
-						do(call{"limit", 0, n}, func() bool { limit(g, n); return true })
+						do(call{"limit", 0, n, 0}, func() bool { limit(g, n); return true })
 					case what < 6 && leaves:
 						e := in[0]
 						in = in[1:]
-						do(call{"leave", e.cost, 0}, func() bool { e.Leave(nil); return true })
+						do(call{"leave", e.cost, 0, e.id}, func() bool { e.Leave(nil); return true })
 					default:
 						e := &in[len(in)-1]
 						if e.settled {
 							break
 						}
 						actual := r.IntN(most + 2)
-						do(call{"settle", e.cost, actual}, func() bool { e.Settle(actual); return true })
+						do(call{"settle", e.cost, actual, e.id}, func() bool { e.Settle(actual); return true })
 						e.cost, e.settled = actual, true
 					}
 				}
