@@ -28,6 +28,7 @@ type bucketModel struct {
 	// first entry on that cost more than 1, or the first refund.
 	tracked bool
 	lacks   []*big.Rat
+	dropped int // lacks from before the bucket was full: no entry gets anything back from then
 	taken   map[int]takenEntry
 
 	begun   int64 // when the plan began that holds now, as far as it was without a queue
@@ -145,9 +146,14 @@ func (m *bucketModel) note(at *big.Rat) {
 	if lack.Sign() < 0 {
 		lack = rat(0)
 	}
-	if m.tracked {
-		m.lacks = append(m.lacks, lack)
+	if !m.tracked {
+		return
 	}
+	if lack.Sign() == 0 {
+		m.dropped += len(m.lacks)
+		m.lacks = nil
+	}
+	m.lacks = append(m.lacks, lack)
 }
 
 func (m *bucketModel) take(now, since int64, cost, id int) {
@@ -164,7 +170,8 @@ func (m *bucketModel) take(now, since int64, cost, id int) {
 		m.full = m.from(max(since, now-m.slack))
 		m.full.Add(m.full, m.times(cost))
 	}
-	m.taken[id] = takenEntry{now, m.tracked, len(m.lacks)}
+	m.taken[id] = takenEntry{now, m.tracked, m.dropped + len(m.lacks)}
+	delete(m.taken, id-1000)
 }
 
 // fill lets a full bucket run over: what is left counts from the instant at which the plan
@@ -255,12 +262,13 @@ func (m *bucketModel) settle(now int64, id, cost, actual int) {
 	}
 	// Of lacks from before the entry was tracked nothing is known but that it was not less than that.
 	rest := new(big.Rat).Set(back)
-	for _, l := range m.lacks[e.since:] {
+	since := m.lacks[max(0, e.since-m.dropped):]
+	for _, l := range since {
 		if l.Cmp(rest) < 0 {
 			rest.Set(l)
 		}
 	}
-	for _, l := range m.lacks[e.since:] {
+	for _, l := range since {
 		l.Sub(l, rest)
 	}
 	m.full = new(big.Rat).Sub(m.full, rest)
