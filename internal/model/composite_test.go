@@ -92,12 +92,7 @@ func TestGraphEverything(t *testing.T) {
 	testGraph(t, false, "enter late enter try advance advance cancel leave leave leave settle hold rate burst limit stats")
 }
 
-// Costs are settled also while a composite or one of its members is held.
-func TestGraphSettleHeld(t *testing.T) {
-	testGraph(t, false, "enter enter enter try advance advance settle settle leave leave hold stats", true)
-}
-
-// Plans are changed also then.
+// Plans are changed also while a composite or one of its members is held.
 func TestGraphPlansHeld(t *testing.T) {
 	testGraph(t, false, "enter enter enter try advance advance leave leave hold hold rate rate burst limit stats", true)
 }
