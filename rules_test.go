@@ -19,12 +19,13 @@ const module = "github.com/escapement-go/escapement"
 // mayImport says which packages of this module each of them may import in code that is
 // not a test. What is not named may import none.
 var mayImport = map[string][]string{
-	"pace":            {"internal/schedule", "internal/timing"},
-	"gate":            {"internal/adapt", "internal/schedule", "internal/timing", "pace"},
+	"internal/queue":  {"internal/timing"},
+	"pace":            {"internal/misuse", "internal/schedule", "internal/timing"},
+	"gate":            {"internal/adapt", "internal/misuse", "internal/queue", "internal/schedule", "internal/timing", "pace"},
 	"gate/gatetest":   {"gate"},
 	"group":           {"gate", "internal/timing", "internal/within"},
-	"retry":           {"gate", "internal/lost", "internal/timing", "internal/within"},
-	"retry/retryhttp": {"gate", "internal/lost", "internal/timing", "retry"},
+	"retry":           {"gate", "internal/hints", "internal/lost", "internal/timing", "internal/within"},
+	"retry/retryhttp": {"gate", "internal/hints", "internal/lost", "internal/timing", "retry"},
 }
 
 // Nothing points the other way: gate does not know group, and nobody knows who uses it.

@@ -128,6 +128,24 @@ func BenchmarkTryParallel(b *testing.B) { all(b, tries) }
 // BenchmarkWaitParallel is BenchmarkWait from all processors at once.
 func BenchmarkWaitParallel(b *testing.B) { all(b, waits) }
 
+// BenchmarkWindow is an entry at a Window with room, and how many of a Rate's it is worth.
+func BenchmarkWindow(b *testing.B) {
+	rated := gate.NewRate(pace.PerSecond(100_000_000), &gate.RateOptions{Burst: 1 << 30})
+	window := gate.NewWindow(1<<30, time.Millisecond, nil)
+	enter := func(g gate.Gate) loop {
+		return func(n int) {
+			for range n {
+				if _, err := g.Enter(b.Context(), 1); err != nil {
+					b.Error(err)
+				}
+			}
+		}
+	}
+	b.ReportAllocs()
+	enter(window)(b.N)
+	against(b, "×rate", enter(rated), enter(window))
+}
+
 // tries returns the loop of entries without waiting, or nil.
 func tries(b *testing.B, e entrance) loop {
 	if e.try == nil {

@@ -36,10 +36,10 @@ func TestAbsentTakeTheSlack(t *testing.T) {
 	}
 	for name, make := range map[string]func(clock.Clock) measured{
 		"Rate": func(c clock.Clock) measured {
-			return gate.NewRate(pace.PerSecond(1000), &gate.RateOptions{Clock: c})
+			return gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Clock: c})
 		},
 		"Adaptive": func(c clock.Clock) measured {
-			return gate.NewAdaptive(pace.PerSecond(1000), &gate.AdaptiveOptions{Clock: c})
+			return gate.NewAdaptive(pace.PerSecond(100), &gate.AdaptiveOptions{Clock: c})
 		},
 	} {
 		for _, others := range []bool{false, true} {
@@ -73,28 +73,28 @@ func TestAbsentTakeTheSlack(t *testing.T) {
 						t.Errorf("%s, with others: %v: %d let go after %v, when %d were absent, want %d", name, others, got, d, absent, want)
 					}
 				}
-				step(20*time.Millisecond, 0, 11)
-				step(5*time.Millisecond, 11, 1) // else 5
-				step(time.Millisecond, 12, 1)   // whatever the system does, they go at the rate
+				step(200*time.Millisecond, 0, 11)
+				step(50*time.Millisecond, 11, 1) // else 5
+				step(10*time.Millisecond, 12, 1) // whatever the system does, they go at the rate
 				synctest.Wait()
 				if want := int64(member.Stats().Granted) - 1; ran.Load() != want {
 					t.Errorf("%s, with others: %v: %d have got to run, want %d", name, others, ran.Load(), want)
 				}
 				// Since when is known: what has gone by since then can all be made up for.
-				step(5*time.Millisecond, 0, 5)
+				step(50*time.Millisecond, 0, 5)
 				synctest.Wait()
-				step(20*time.Millisecond, 0, 11)
+				step(200*time.Millisecond, 0, 11)
 				synctest.Wait()
-				step(5*time.Millisecond, 0, 5)
-				step(5*time.Millisecond, 5, 5) // together these make up for no more than the slack
-				step(5*time.Millisecond, 10, 1)
+				step(50*time.Millisecond, 0, 5)
+				step(50*time.Millisecond, 5, 5) // together these make up for no more than the slack
+				step(50*time.Millisecond, 10, 1)
 				// Those who run late have made up for the lateness until then.
-				clk.leap(5 * time.Millisecond)
+				clk.leap(50 * time.Millisecond)
 				synctest.Wait()
 				step(0, 0, 1)
 				synctest.Wait()
-				step(20*time.Millisecond, 0, 11)
-				clk.leap(time.Second)
+				step(200*time.Millisecond, 0, 11)
+				clk.leap(10 * time.Second)
 				callers.Wait()
 			})
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"github.com/escapement-go/escapement/internal/adapt"
+	"github.com/escapement-go/escapement/internal/misuse"
+	"github.com/escapement-go/escapement/internal/queue"
 	"github.com/escapement-go/escapement/internal/schedule"
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/pace"
@@ -29,65 +31,82 @@ type AdaptiveOptions struct {
 	Backoff float64
 
 	// Recover is what the interval is multiplied by on a success, where the way back is known to
-	// be free; elsewhere it shrinks by less. 0 means 0.9.
+	// be free. Elsewhere it shrinks by less. 0 means 0.9.
 	Recover float64
 
-	// GiveUp is the number of throttled generations in a row after which everyone gets
-	// [ErrGaveUp]. 0 means never.
+	// GiveUp is the number of throttled generations in a row after which every entry gets
+	// [ErrGaveUp], waiting or new. 0 means never.
 	GiveUp int
 
 	// Clock is where the time comes from. Nil means the real clock.
 	Clock clock.Clock
 }
 
-// Adaptive is a [Rate] that listens: when the far side throttles one caller, all of them
-// slow down at once, and they come back to speed together. It is the gate for an API whose
-// limit is not known, is shared with others or changes.
+// Adaptive is a [Rate] that listens. When the far side throttles one caller, all callers slow down at once,
+// and they come back to speed together. It is the gate for an API whose limit is not known, is shared with
+// others or changes.
 //
-// It learns from the error that each pass is left with. nil is a success. An error that is
-// or wraps a *[ThrottledError], see [Throttled], is a throttle. Any other error says nothing
-// of the pace. Leave every pass.
+// # What it learns from
 //
-// The time between two changes of the interval for the worse is a generation. A throttle of
-// the current generation multiplies the interval by Backoff and starts the next; what was
-// under way by then can throttle as often as it likes, it changes nothing more. From the
-// moment that Leave returns, nobody, waiting or new, enters before the last grant plus the
-// new interval, and nobody bursts. Successes of the current generation bring the interval
-// back by Recover, down to the one asked for: at once where the way is known to be free,
-// and slowly and ever more rarely where it was tried and failed. How, and from where that
-// is taken, is told in internal/adapt. The throttle's After, if there is one, holds everyone
-// for that long, from any generation. Where that is many intervals, each further throttle would
-// cost as many calls, so the gate takes what it has seen so far for the limit, and then
-// tries a little more only after 16 times as long.
+// It learns from the error that each pass is left with, so leave every pass. nil is a success. An error
+// that is or wraps a *[ThrottledError], see [Throttled], is a throttle. Any other error says nothing of the
+// pace.
 //
-// What it has learned fades: one hour, or 60 times Slowest if that is longer, after the last entry and
-// the last throttle, and after the end of a hold, the gate is as after [Adaptive.Reset]. As long as
+// # Slowing down
+//
+// The time between two changes of the interval for the worse is a generation. A throttle of the current
+// generation multiplies the interval by Backoff and starts the next. What was under way by then can
+// throttle as often as it likes: it changes nothing more.
+//
+// From the moment that Leave returns, no entry, waiting or new, is admitted before the last grant plus the
+// new interval. There is no burst either.
+//
+// # Coming back
+//
+// Successes of the current generation bring the interval back by Recover, down to the one asked for. That
+// is done at once where the way is known to be free, and slowly and ever more rarely where it was tried and
+// failed. How, and from where that is taken, is told in internal/adapt.
+//
+// # Retry-After
+//
+// The throttle's After, if there is one, keeps out all entries for that long, from any generation. Where
+// that is many intervals, each further throttle would cost as many calls. So the gate takes what it has
+// seen so far for the limit. It tries a little more only after 16 times as long.
+//
+// # Forgetting
+//
+// What it has learned fades: the gate is then as after [Adaptive.Reset]. That is one hour, or 60 times
+// Slowest if that is longer, after the last entry, the last throttle and the end of a hold. As long as
 // callers wait, nothing fades.
 //
-// Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make an
-// Adaptive with [NewAdaptive]; the zero value does not work.
-type Adaptive struct {
-	clk   *timing.Clock
-	asked pace.Rate
-	n     node
+// Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make an Adaptive with
+// [NewAdaptive]; the zero value does not work.
+type Adaptive struct{ l *adaptiveLimit }
 
-	// All below is guarded by the domain.
-	state schedule.Schedule
+// adaptiveLimit is an Adaptive as its queue sees it. All but what is fixed is guarded by the lock.
+//
+// step decides the interval, and bucket is the schedule that keeps to it: repace hands the interval over.
+type adaptiveLimit struct {
+	bucket
+	single
+	asked pace.Rate // fixed
+	fades int64     // fixed: how long after it was last heard from all is forgotten
 	step  adapt.State
 	last  int64 // instant of the last grant
 	heard int64 // instant of the last grant or throttle; 0: none since all was forgotten
-	fades int64 // how long after that all is forgotten
 }
 
-// NewAdaptive returns a gate that starts at the rate given, which it never exceeds. It
-// panics on the zero Rate, on one that is unlimited or above one a nanosecond, on a Backoff
-// that is not above 1 or is above 1e9, a Recover that is not between 0 and 1, a Slowest
-// that is shorter than the interval asked for, and on negative options.
+// NewAdaptive returns a gate that starts at the rate given, which it never exceeds. Nil options mean the
+// defaults.
+//
+// It panics on the zero [pace.Rate], on one that is unlimited or above one a nanosecond, and on negative
+// options. It panics on a Backoff that is not above 1 or is above 1e9, and on a Recover that is not between
+// 0 and 1. It panics on a Slowest that is shorter than the interval asked for.
 func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 	if o == nil {
 		o = &AdaptiveOptions{}
 	}
-	(&pace.Options{Burst: o.Burst}).Check("gate: NewAdaptive", r)
+	misuse.Options("gate: NewAdaptive", r.Valid(), o.Burst, 0)
 	fastest := r.Interval()
 	c := adapt.Config{
 		Fastest: int64(fastest),
@@ -119,188 +138,198 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 	case c.GiveUp < 0:
 		panic(fmt.Sprintf("gate: NewAdaptive: GiveUp must not be negative, got %d", c.GiveUp))
 	}
-	g := &Adaptive{
-		clk:   timing.New(o.Clock),
-		asked: r,
-		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, 0),
-		step:  adapt.New(c),
-		fades: fadesAfter(c.Slowest),
+	l := &adaptiveLimit{
+		bucket: bucket{state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, 0)},
+		asked:  r,
+		step:   adapt.New(c),
+		fades:  fadesAfter(c.Slowest),
 	}
-	g.state.Track()
-	g.n.init(g.member(), g.clk)
-	g.n.absent.state = &g.state
-	g.n.alarm.Tune(timing.Auto, g.step.Interval(), g.state.Slack())
-	return g
+	l.state.Track() // from the first entry on: any may be settled
+	l.init(l, timing.New(o.Clock), kind{capacity: "burst", learns: true, keeps: true})
+	l.Tune(timing.Auto, l.step.Interval(), l.state.Slack())
+	return &Adaptive{l}
 }
 
-// Enter is described at [Gate]. A cost above the burst is a *[CapacityError]. When the gate
-// has given up, it is [ErrGaveUp].
+// limit returns the Adaptive as its queue sees it. It panics on the zero value.
+func (g *Adaptive) limit() *adaptiveLimit {
+	if g.l == nil {
+		panicOnZero()
+	}
+	return g.l
+}
+
+// Enter is described at [Gate]. A cost above the burst is a *[CapacityError]. When the gate has given up,
+// the error is [ErrGaveUp].
 func (g *Adaptive) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Adaptive.Enter", ctx, cost)
-	if err := timing.Ended(ctx); err != nil {
-		g.n.lane.abandoned.Add(1)
+	l := g.limit()
+	if err := l.ended(ctx); err != nil {
 		return Pass{}, err
 	}
-	mark, err := g.n.lane.enter(ctx, cost, nil)
+	mark, err := l.enter(ctx, cost)
 	if err != nil {
 		return Pass{}, err
 	}
-	return Pass{(*adaptiveKeeper)(g), mark, cost}, nil
+	return Pass{(*adaptiveKeeper)(l), mark, cost}, nil
 }
 
 // TryEnter is described at [Gate]. When the gate has given up, it refuses.
 func (g *Adaptive) TryEnter(cost int) (Pass, bool) {
 	checkCost("Adaptive.TryEnter", cost)
-	mark, ok := g.n.lane.tryEnter(cost, nil)
+	l := g.limit()
+	mark, ok := l.tryEnter(cost)
 	if !ok {
-		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
-	return Pass{(*adaptiveKeeper)(g), mark, cost}, true
+	return Pass{(*adaptiveKeeper)(l), mark, cost}, true
 }
 
-// Interval returns the time from one entry to the next, as it is now.
-func (g *Adaptive) Interval() time.Duration {
-	d := g.n.lock()
-	defer d.unlock()
-	g.fade(g.n.lane.read(d))
-	return time.Duration(g.step.Interval())
+// Interval returns the time from one entry to the next, as it is now. It is for a look at what the gate has
+// learned.
+func (g *Adaptive) Interval() (d time.Duration) {
+	l := g.limit()
+	l.View(func(now int64) {
+		l.fade(now)
+		d = time.Duration(l.step.Interval())
+	})
+	return d
 }
 
-// Hold keeps everyone out, whoever waits and whoever comes, until d from now. Then one
-// token is there, and the others come at the pace of the time, so that nobody bursts. A
-// hold is never shortened: one that would end earlier than another does nothing, nor does
-// a d that is not positive.
+// Hold admits no entry, waiting or new, until d from now. Then one token is there, and the next ones come
+// at the pace of the time, so there is no burst.
+//
+// A hold is never shortened: one that would end earlier than another does nothing. Nor does a d that is not
+// positive.
 func (g *Adaptive) Hold(d time.Duration) {
-	if d > 0 {
-		g.n.change(func(now int64) { g.state.Hold(now, timing.Later(now, d)) })
+	if d <= 0 {
+		return
 	}
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.state.Hold(now, timing.Later(now, d))
+		return queue.Later
+	})
 }
 
-// Reset makes the gate forget what it has learned: it goes on at the rate asked for, also if
-// it had given up. A hold stays.
+// Reset makes the gate forget what it has learned. It goes on at the rate asked for, also if it had given
+// up. A hold stays.
 func (g *Adaptive) Reset() {
-	g.n.change(func(now int64) {
-		g.heard = 0
-		g.step.Reset()
-		g.repace(now)
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.forget(now)
+		return queue.Later
 	})
 }
 
-// Stats returns the statistics of the gate at this instant. It is idle only at the pace asked
-// for, and not where that is being tried or a throttle counts towards GiveUp.
-func (g *Adaptive) Stats() Stats {
-	d := g.n.lock()
-	defer d.unlock()
-	now := g.n.lane.read(d)
-	g.fade(now)
-	idle := g.state.Full(now) && g.step.Fresh()
-	return g.n.stats(now, 0, g.state.Held(), idle)
+// Stats returns the statistics of the gate at this instant. It is idle only at the pace asked for. It is
+// not idle while that pace is being tried, or while a throttle counts towards GiveUp.
+func (g *Adaptive) Stats() Stats { return g.limit().Stats() }
+
+func (l *adaptiveLimit) Stats() (s Stats) {
+	l.View(func(now int64) {
+		l.fade(now)
+		s = l.stats(now, l.state.Held())
+		s.Forfeited = l.state.Forfeited()
+		s.Idle = l.state.Full(now) && l.step.Fresh() && s.Waiting == 0
+	})
+	return s
 }
 
-// repace brings the schedule in line with the interval.
-func (g *Adaptive) repace(now int64) {
-	n, span := int64(1), g.step.Interval()
-	if span == int64(g.asked.Interval()) {
-		n, span = int64(g.asked.Count()), int64(g.asked.Span())
+// repace brings the schedule in line with the interval. At the rate asked for, it goes by the exact ratio
+// and not by the interval, which is rounded to nanoseconds.
+func (l *adaptiveLimit) repace(now int64) {
+	n, span := int64(1), l.step.Interval()
+	if span == int64(l.asked.Interval()) {
+		n, span = int64(l.asked.Count()), int64(l.asked.Span())
 	}
-	g.state.Repace(now, g.last, n, span)
-	g.n.alarm.Tune(timing.Auto, g.step.Interval(), g.state.Slack())
+	l.state.Repace(now, l.last, n, span)
+	l.planned(now)
+	l.Tune(timing.Auto, l.step.Interval(), l.state.Slack())
 }
 
-// adaptiveMember is the Adaptive that its domain sees.
-type adaptiveMember Adaptive
+func (g *Adaptive) member() member { return g.limit() }
+func (g *Adaptive) part() part     { return g.limit() }
 
-func (g *Adaptive) member() member { return (*adaptiveMember)(g) }
-
-func (m *adaptiveMember) node() *node { return &m.n }
-func (m *adaptiveMember) sync()       {}
-func (m *adaptiveMember) open(int64)  {}
-func (m *adaptiveMember) broken() error {
-	(*Adaptive)(m).fade(m.n.now) // whatever is asked of a member, this is asked first
-	if m.step.GaveUp() {
-		return ErrGaveUp
+// Capacity is asked before anything else, so it is where what was learned fades. A gate that has given up
+// has none, which single.failed makes an ErrGaveUp of.
+func (l *adaptiveLimit) Capacity() int {
+	l.fade(l.Now())
+	if l.step.GaveUp() {
+		return 0
 	}
-	return nil
+	return l.bucket.Capacity()
 }
-func (m *adaptiveMember) limit() int             { return m.state.Limit() }
-func (m *adaptiveMember) limitName() string      { return "burst" }
-func (m *adaptiveMember) arrive(now int64) int64 { return m.state.Arrive(now) }
-func (m *adaptiveMember) due(_, since int64, cost int) int64 {
-	return m.state.Due(since, 0, cost)
-}
-func (m *adaptiveMember) plan(now int64, ahead uint64, cost, _ int) (least, latest int64) {
-	at := m.state.Due(now, ahead, cost)
-	return at, at
-}
-func (m *adaptiveMember) outlook(now int64) outlook { return &sumOutlook{m: m, now: now} }
-func (m *adaptiveMember) take(now, since int64, cost int) uint64 {
-	m.state.Take(now, since, cost)
-	m.last, m.heard = now, now
-	return m.step.Grant(now)
-}
-func (m *adaptiveMember) woke(now, granted int64) { m.state.Woke(now, granted) }
-func (m *adaptiveMember) Stats() Stats            { return (*Adaptive)(m).Stats() }
 
-func (m *adaptiveMember) leave(mark uint64, _ int, err error) {
-	g := (*Adaptive)(m)
+// Take returns the mark of step: the change of the interval that the entry has seen, and below it the
+// number of the entry.
+func (l *adaptiveLimit) Take(now, since int64, cost int) (mark uint64) {
+	l.state.Take(now, since, cost)
+	l.last, l.heard = now, now
+	return l.step.Grant(now)
+}
+
+// Settle is that of the bucket, which knows the entry by the number at the end of its mark. Undo is
+// likewise.
+func (l *adaptiveLimit) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
+	l.fade(now)
+	return l.bucket.Settle(now, l.state.Numbered(uint32(mark)), cost, actual)
+}
+
+func (l *adaptiveLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
+	l.fade(now)
+	return l.bucket.Undo(now, l.state.Numbered(uint32(mark)), cost)
+}
+
+// leave learns from the error of the work. An error that is no throttle takes no lock.
+func (l *adaptiveLimit) leave(c queue.Claim, err error) {
 	if err == nil {
-		// Most successes change nothing: those who wait need not be looked at.
-		d := m.n.lock()
-		before := m.step.Interval()
-		if m.step.Success(mark) {
-			now := m.n.lane.read(d)
-			g.repace(now)
-			g.n.follow(now)
-			if m.step.Interval() > before {
-				g.n.replan(d)
-			} else {
-				g.n.revisit(d) // no deadline has come out of reach
-			}
-		}
-		d.unlock()
+		l.Change(func(now int64) queue.Effect { return l.succeeded(now, c.Mark) })
 		return
 	}
-	t, ok := errors.AsType[*ThrottledError](err)
-	if !ok || t == nil {
-		return
+	if t, ok := errors.AsType[*ThrottledError](err); ok && t != nil {
+		l.Change(func(now int64) queue.Effect {
+			l.throttled(now, c.Mark, t.After)
+			return queue.Later
+		})
 	}
-	m.n.change(func(now int64) {
-		g.fade(now)
-		m.heard = now
-		if m.step.Throttle(mark, int64(t.After)) {
-			g.repace(now)
-			m.state.Spend(now, timing.Later(m.last, time.Duration(m.step.Interval())))
-		}
-		if t.After > 0 {
-			m.state.Hold(now, timing.Later(now, t.After))
-		}
-	})
 }
 
-func (m *adaptiveMember) undo(now int64, mark uint64, cost int, granted int64) (later bool) {
-	(*Adaptive)(m).fade(now)
-	m.state.Undo(now, granted, m.entry(mark), cost)
-	return true // lateness until here is of no account
+// succeeded tells step of a success. That can make the interval longer, too: when a probe is over, the gate
+// goes back to the interval that is known to work.
+func (l *adaptiveLimit) succeeded(now int64, mark uint64) queue.Effect {
+	before := l.step.Interval()
+	if !l.step.Success(mark) {
+		return queue.None
+	}
+	l.repace(now)
+	if l.step.Interval() > before {
+		return queue.Later
+	}
+	return queue.Sooner
 }
 
-func (m *adaptiveMember) settle(now int64, mark uint64, cost, actual int) (later bool) {
-	(*Adaptive)(m).fade(now)
-	m.state.Settle(now, m.entry(mark), cost, actual)
-	return true
+// throttled tells step of a throttle. If that moves the interval, all tokens are spent: the next entry
+// comes one of the new intervals after the last grant. after holds all entries, whether or not the interval
+// has moved.
+func (l *adaptiveLimit) throttled(now int64, mark uint64, after time.Duration) {
+	l.fade(now)
+	l.heard = now
+	if l.step.Throttle(mark, int64(after)) {
+		l.repace(now)
+		l.state.Spend(now, timing.Later(l.last, time.Duration(l.step.Interval())))
+	}
+	if after > 0 {
+		l.state.Hold(now, timing.Later(now, after))
+	}
 }
 
-func (m *adaptiveMember) bucket() *schedule.Schedule { return &m.state }
-
-// entry: the mark ends in the number of the entry.
-func (m *adaptiveMember) entry(mark uint64) uint64 { return m.state.Numbered(uint32(mark)) }
-
-// adaptiveKeeper is the Adaptive that a pass goes back to.
-type adaptiveKeeper Adaptive
+// adaptiveKeeper is the Adaptive that a pass goes back to. It is a type of its own so that Leave and Settle
+// are not methods of the limit.
+type adaptiveKeeper adaptiveLimit
 
 func (k *adaptiveKeeper) Leave(mark uint64, cost int, err error) {
-	(*adaptiveMember)(k).leave(mark, cost, err)
+	(*adaptiveLimit)(k).leave(queue.Claim{Cost: cost, Mark: mark}, err)
 }
 func (k *adaptiveKeeper) Settle(mark uint64, cost, actual int) {
-	k.n.lane.settle([]uint64{mark}, cost, actual)
+	(*adaptiveLimit)(k).settle(mark, cost, actual)
 }

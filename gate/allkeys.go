@@ -10,17 +10,20 @@ import (
 
 // joined is a composite together with the gates of its keys.
 //
-// Which gates these are is only known when an entry comes. So the entry pins all keys first, which
-// takes no waiting, and then enters the composite of the members proper and the gates of the keys.
-// It holds nothing while it waits for one of them. So the order in which keys are named can't matter, nor
-// whether their gates have members in common.
+// Which gates these are is only known when an entry comes. So the entry pins all keys first, which takes no
+// waiting. Then it enters the composite of the members proper and the gates of the keys. It holds nothing
+// while it waits for one of them. So the order in which keys are named can't matter, nor whether their
+// gates have members in common.
+//
+// It never changes once it is stored, so entries use it without a lock.
 type joined struct {
 	keys []pinnedKey // whose gates these were
-	all  *all
+	all  *Composite
 }
 
-// pinKeys adds the keys of the composite to those that t pins, and the keys that their gates have in turn.
-func (a *all) pinKeys(ctx context.Context, wait bool, t *keyPass) error {
+// pinKeys pins the keys of the composite, and the keys that their gates have in turn, and adds them to t.
+// If one finds no room, it returns the error; the caller unpins those before it by t.drop.
+func (a *Composite) pinKeys(ctx context.Context, wait bool, t *keyPass) error {
 	for _, k := range a.keys {
 		for k != nil {
 			e, err := k.pinKey(ctx, wait)
@@ -28,9 +31,9 @@ func (a *all) pinKeys(ctx context.Context, wait bool, t *keyPass) error {
 				return err
 			}
 			t.keys = append(t.keys, e)
-			k = nil
+			k = nil // unless the gate is that of a key, too
 			switch g := e.theGate().(type) {
-			case *all:
+			case *Composite:
 				if err := g.pinKeys(ctx, wait, t); err != nil {
 					return err
 				}
@@ -42,8 +45,11 @@ func (a *all) pinKeys(ctx context.Context, wait bool, t *keyPass) error {
 	return nil
 }
 
-// with returns the composite that has the gates of the keys for members. It is made once for the same keys.
-func (a *all) with(keys []pinnedKey) *all {
+// with returns the composite that has the gates of the keys for members. The caller has pinned the keys.
+//
+// The last one is kept, and is right until a key was forgotten and made again. Entries that find it out of
+// date at the same time may each make one, which costs time and is otherwise the same.
+func (a *Composite) with(keys []pinnedKey) *Composite {
 	if j := a.joined.Load(); j != nil && slices.Equal(j.keys, keys) {
 		return j.all
 	}
@@ -52,60 +58,44 @@ func (a *all) with(keys []pinnedKey) *all {
 	return j.all
 }
 
-// join makes such a composite. Gates from elsewhere, and those on another clock, are entered one after
-// the other there. So they come in the order of their keys' numbers, whatever the order in which
-// those were named.
-func (a *all) join(keys []pinnedKey) *all {
-	g := &all{inside: slices.Clone(a.inside), latches: slices.Clone(a.latches), outside: slices.Clone(a.outside)}
+// join makes such a composite. Gates from elsewhere, and those on another clock, are entered one after the
+// other there. So they come in the order of their keys' numbers, whatever the order in which those were
+// named: two entries can't wait for each other.
+func (a *Composite) join(keys []pinnedKey) *Composite {
+	g := &Composite{}
+	g.add(a)
+	g.keys = nil // their gates are added below
 	keys = slices.Clone(keys)
-	slices.SortStableFunc(keys, func(a, b pinnedKey) int { return cmp.Compare(a.number(), b.number()) })
-	clk := a.clock()
+	slices.SortStableFunc(keys, func(a, b pinnedKey) int { return cmp.Compare(a.born(), b.born()) })
+	clk := a.hold.set.Clock()
 	for _, e := range keys {
-		theirs := clk
 		of := e.theGate()
+		var theirs *timing.Clock
 		switch of := of.(type) {
-		case *all:
-			theirs = of.clock()
-		case interface{ member() member }:
-			theirs = of.member().node().clk
+		case keyMember:
+			continue // it is pinned, too
+		case *Composite:
+			theirs = of.hold.set.Clock()
+		case limited:
+			theirs = of.part().clock()
 		}
 		if clk == nil {
 			clk = theirs
 		}
-		switch of := of.(type) {
-		case keyMember:
-		case *all:
-			if theirs == nil || theirs.Same(clk) {
-				g.inside = union(g.inside, of.inside)
-				g.latches = union(g.latches, of.latches)
-				g.outside = unionOutside(g.outside, of.outside)
-				continue
-			}
+		if theirs != nil && !theirs.Same(clk) {
 			g.outside = unionOutside(g.outside, []Gate{of})
-		case interface{ member() member }:
-			if theirs == nil || theirs.Same(clk) {
-				g.inside = union(g.inside, []member{of.member()})
-				continue
-			}
-			g.outside = unionOutside(g.outside, []Gate{e.theGate()})
-		default:
-			g.outside = unionOutside(g.outside, []Gate{e.theGate()})
+			continue
 		}
+		g.add(of)
+		g.keys = nil
 	}
 	g.init()
 	return g
 }
 
-// clock returns the clock of the members, or nil if time does not matter to any.
-func (a *all) clock() *timing.Clock {
-	d := a.lane().lock()
-	defer d.mu.Unlock()
-	a.lane().timed()
-	return a.lane().clk
-}
-
-// enterKeys is Enter for a composite with keys.
-func (a *all) enterKeys(ctx context.Context, cost int) (Pass, error) {
+// enterKeys is Enter for a composite with keys. The keys stay pinned while the entry waits. If it is
+// admitted, its pass unpins them; if not, drop does, also after a panic.
+func (a *Composite) enterKeys(ctx context.Context, cost int) (Pass, error) {
 	t := keyPasses.Get().(*keyPass)
 	entered := false
 	a.at.Add(1)
@@ -126,15 +116,15 @@ func (a *all) enterKeys(ctx context.Context, cost int) (Pass, error) {
 		a.through.Add(1)
 		return t.admitted(p, cost), nil
 	case timing.Ended(ctx) != nil:
-		a.lane().abandoned.Add(1)
+		a.hold.abandoned.Add(1)
 	default:
-		a.lane().refused.Add(1)
+		a.hold.refused.Add(1)
 	}
 	return Pass{}, err
 }
 
 // tryKeys is TryEnter for a composite with keys.
-func (a *all) tryKeys(cost int) (Pass, bool) {
+func (a *Composite) tryKeys(cost int) (Pass, bool) {
 	t := keyPasses.Get().(*keyPass)
 	entered := false
 	defer func() {
@@ -149,6 +139,6 @@ func (a *all) tryKeys(cost int) (Pass, bool) {
 			return t.admitted(p, cost), true
 		}
 	}
-	a.lane().refused.Add(1)
+	a.hold.refused.Add(1)
 	return Pass{}, false
 }

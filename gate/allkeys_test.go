@@ -15,36 +15,41 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
+// of returns the function that makes the gates of the keys.
+func of(k *gate.Keyed[int]) func(int) gate.Gate {
+	return func(key int) gate.Gate { return k.For(key) }
+}
+
 // keyedWorlds are ways in which the gates of keys can be in each other's way.
 var keyedWorlds = map[string]func(b *bubble.B) []func(key int) gate.Gate{
 	"slots": func(*bubble.B) []func(int) gate.Gate {
 		k := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(1) }, nil)
-		return []func(int) gate.Gate{k.For}
+		return []func(int) gate.Gate{of(k)}
 	},
 	"slots and a rate": func(b *bubble.B) []func(int) gate.Gate {
 		k := gate.NewKeyed(func(int) gate.Gate {
 			return gate.All(gate.NewRate(pace.Every(7*time.Millisecond), &gate.RateOptions{Clock: b.Clock()}), gate.NewConcurrency(1))
 		}, &gate.KeyedOptions{Clock: b.Clock()})
-		return []func(int) gate.Gate{k.For}
+		return []func(int) gate.Gate{of(k)}
 	},
 	"gates from elsewhere": func(*bubble.B) []func(int) gate.Gate {
 		k := gate.NewKeyed(func(int) gate.Gate { return mute{gate.NewConcurrency(1)} }, nil)
-		return []func(int) gate.Gate{k.For}
+		return []func(int) gate.Gate{of(k)}
 	},
 	"gates that only they know": func(*bubble.B) []func(int) gate.Gate {
 		k := gate.NewKeyed(func(int) gate.Gate { return make(oneSlot, 1) }, nil)
-		return []func(int) gate.Gate{k.For}
+		return []func(int) gate.Gate{of(k)}
 	},
 	"a shared slot": func(*bubble.B) []func(int) gate.Gate {
 		shared := gate.NewConcurrency(1)
 		k := gate.NewKeyed(func(int) gate.Gate { return gate.All(shared, gate.NewConcurrency(1)) }, nil)
-		return []func(int) gate.Gate{k.For}
+		return []func(int) gate.Gate{of(k)}
 	},
 	"two Keyeds with a shared slot": func(*bubble.B) []func(int) gate.Gate {
 		shared := gate.NewConcurrency(2)
 		one := gate.NewKeyed(func(int) gate.Gate { return gate.All(gate.NewConcurrency(1), shared) }, nil)
 		two := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(1) }, nil)
-		return []func(int) gate.Gate{one.For, two.For, func(int) gate.Gate { return shared }}
+		return []func(int) gate.Gate{of(one), of(two), func(int) gate.Gate { return shared }}
 	},
 	"keys of keys": func(*bubble.B) []func(int) gate.Gate {
 		one := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(1) }, nil)
@@ -52,7 +57,7 @@ var keyedWorlds = map[string]func(b *bubble.B) []func(key int) gate.Gate{
 			return gate.All(gate.NewConcurrency(1), one.For(key+1), one.For(key))
 		}, nil)
 		three := gate.NewKeyed(func(key int) gate.Gate { return two.For(key / 2) }, nil)
-		return []func(int) gate.Gate{one.For, two.For, three.For}
+		return []func(int) gate.Gate{of(one), of(two), of(three)}
 	},
 }
 

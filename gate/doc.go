@@ -1,14 +1,19 @@
-// Package gate answers the question "may I?": it admits entries to something that is
-// limited, and admits exactly as many as the limit allows.
+// Package gate answers the question "may I?". It admits entries to something that is limited, and admits
+// exactly as many as the limit allows.
 //
 // # Words
 //
-// An entry is one use of what is limited. Its cost is the number of tokens that it takes.
-// A token is leave for one event; a rate is a number of them per span, and the burst is
-// how many of them idle time may save up. An entry is due at the instant when the schedule
-// allows it; its lateness is what the system makes it wait beyond that, and the slack is
-// how much lateness is made up. A hold keeps everybody out until an instant. What an entry
-// gets from a gate is a pass, and it leaves with it.
+// An entry is one use of what is limited. Its cost is the number of tokens that it takes. The caller is the
+// goroutine that enters; while its entry is not admitted, it is a waiter.
+//
+// A token is the permission for one event. A rate is a number of tokens per span. The burst is the number
+// of tokens that idle time may save up.
+//
+// An entry is due at the instant when the schedule allows it. Its lateness is what the system makes it wait
+// beyond that. The slack is how much lateness is made up.
+//
+// A hold admits no entry before an instant. A pass is what an admitted entry gets from a gate, and its
+// caller leaves with it.
 //
 // # Which gate
 //
@@ -22,19 +27,18 @@
 //
 // # What every gate does
 //
-// Nothing is promised early: an entry that waits holds no reservation. One queue, first
-// come first served, and one alarm per gate; who is admitted is decided at the instant of
-// the grant. So an entry that gives up costs nothing and everyone behind it moves up, a
-// change of plan applies at once to everybody who waits, and light entries never overtake
-// a heavy one.
+// A gate promises nothing early: an entry that waits holds no reservation. Each gate has one queue, first
+// come first served, and one alarm. It decides at the instant of the grant which entry it admits. So an
+// entry that gives up costs nothing, and all entries behind it move up. A change of plan applies to all
+// waiters at once. Light entries never overtake a heavy one.
 //
-// A done context wins over a free place. A wait that is known to outlast the deadline
-// fails at once and says how long it would have been.
+// A done context wins over a free place. A wait that is known to outlast the deadline fails at once, with
+// an error that says how long it would have been.
 //
 // # Testing
 //
-// Run the test in a testing/synctest bubble. On the real clock, time passes there by itself, and
-// nothing is late. With a mock, wait before each Add until everybody is blocked:
+// Run the test in a testing/synctest bubble. On the real clock, time passes there by itself, and nothing is
+// late. With a mock, wait before each Add until all goroutines are blocked:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		mock := clock.NewMock() // of github.com/benbjohnson/clock
@@ -46,6 +50,6 @@
 //		}
 //	})
 //
-// A [Concurrency] has no clock and goes with any. The gates of an [All], and a policy of package
-// retry that has one of them, should share theirs.
+// A [Concurrency] has no clock and goes with any. The gates of an [All] should share one clock, and so
+// should a policy of package retry with its gate.
 package gate

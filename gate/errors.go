@@ -7,23 +7,26 @@ import (
 	"time"
 )
 
-// ErrGaveUp is returned to everyone, waiting or new, by an [Adaptive] gate that has been
-// throttled GiveUp generations in a row, until it is Reset or that has faded.
+// ErrGaveUp is the error of every entry, waiting or new, at an [Adaptive] gate that has given up. The gate
+// gives up when GiveUp generations in a row were throttled. It admits entries again once it is Reset, or
+// that has faded.
 var ErrGaveUp = errors.New("gate: given up after being throttled too often in a row")
 
-// errUndone is what a gate is left with by an entry that did not take place, and
-// errUnfinished by one whose work did not return. They say nothing of the far side.
+// A gate is left with errUndone by an entry that did not take place, and with errUnfinished by one whose
+// work did not return. Neither says anything of the far side, so an adaptive gate learns nothing from them.
 var (
 	errUndone     = errors.New("gate: the entry did not take place")
 	errUnfinished = errors.New("gate: the work did not return")
 )
 
-// CapacityError is returned to an entry that costs more than its gate can ever admit,
-// also to one that waits when the gate is made that small.
+// CapacityError is the error of an entry that costs more than its gate can ever admit. A waiter gets it,
+// too, when the gate is made that small.
 type CapacityError struct {
-	Cost     int    // what the entry costs
-	Capacity int    // the most that the gate admits at once
-	Limit    string // what that is: "burst" of a Rate or an Adaptive; else "", the capacity
+	Cost     int // what the entry costs
+	Capacity int // the most that the gate admits at once
+	// Limit names what sets the capacity: "burst" for a Rate or an Adaptive. It is "" where it is the
+	// capacity itself.
+	Limit string
 }
 
 // Error names the cost and the limit.
@@ -35,10 +38,11 @@ func (e *CapacityError) Error() string {
 	return fmt.Sprintf("gate: cost must be at most the %s of %d, got %d", limit, e.Capacity, e.Cost)
 }
 
-// DeadlineError is returned to an entry whose wait is known to outlast the deadline of
-// its context, without waiting for it. It matches [context.DeadlineExceeded].
+// DeadlineError is the error of an entry whose wait is known to outlast the deadline of its context. It
+// comes without waiting for the deadline, and matches [context.DeadlineExceeded].
 type DeadlineError struct {
-	Wait time.Duration // how long the entry would have to wait, at least, from when it was refused
+	// Wait is how long the entry would have to wait, at least, from the instant when it was refused.
+	Wait time.Duration
 }
 
 // Error names the wait.
@@ -49,8 +53,8 @@ func (e *DeadlineError) Error() string {
 // Unwrap returns [context.DeadlineExceeded].
 func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }
 
-// ThrottledError says that the far side refused the work because there was too much of
-// it. It is what [Pass.Leave] looks for in an error.
+// ThrottledError says that the far side refused the work because there was too much of it. [Pass.Leave]
+// looks for it in the error of the work; [Throttled] makes one.
 type ThrottledError struct {
 	After time.Duration // how long the far side wants to be left alone; 0: it did not say
 	Err   error         // what it said, or nil
@@ -71,9 +75,11 @@ func (e *ThrottledError) Error() string {
 // Unwrap returns Err.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// Throttled marks cause as the far side's word that there was too much: a *[ThrottledError]
-// that wraps it. after is the Retry-After that came with it; 0, and anything negative,
-// means that there was none. A nil cause is fine.
+// Throttled marks cause as the far side's word that there was too much: a *[ThrottledError] that wraps it.
+// Return it from the work, or hand it to [Pass.Leave], so that an [Adaptive] slows down.
+//
+// after is the Retry-After that came with it; 0, and anything negative, means that there was none. A nil
+// cause is fine.
 func Throttled(after time.Duration, cause error) error {
 	return &ThrottledError{After: max(after, 0), Err: cause}
 }

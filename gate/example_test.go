@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/benbjohnson/clock"
+
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/pace"
 )
@@ -228,6 +230,41 @@ func ExampleWindow_Hold() {
 	// Output: false
 }
 
+func ExampleWindow_SetLimit() {
+	g := gate.NewWindow(2, time.Hour, nil)
+	g.TryEnter(2)
+	g.SetLimit(5, time.Hour) // the two that went still count
+	_, four := g.TryEnter(4)
+	_, three := g.TryEnter(3)
+	fmt.Println(four, three)
+	// Output: false true
+}
+
+func ExampleWindow_untilAnswer() {
+	// An API that counts 2 requests in any minute, when they arrive: at some time before the answer.
+	mock := clock.NewMock()
+	g := gate.NewWindow(2, time.Minute, &gate.WindowOptions{UntilAnswer: true, Clock: mock})
+	first, _ := g.TryEnter(1)
+	second, _ := g.TryEnter(1)
+
+	mock.Add(time.Hour)
+	_, ok := g.TryEnter(1)
+	fmt.Println("under way for an hour:", ok)
+
+	first.Leave(nil) // the answers are there
+	second.Leave(nil)
+	mock.Add(time.Minute - 1)
+	_, ok = g.TryEnter(1)
+	fmt.Println("just before a minute after the answers:", ok)
+	mock.Add(1)
+	_, ok = g.TryEnter(1)
+	fmt.Println("a minute after the answers:", ok)
+	// Output:
+	// under way for an hour: false
+	// just before a minute after the answers: false
+	// a minute after the answers: true
+}
+
 func ExampleWindow_Stats() {
 	g := gate.NewWindow(100, time.Hour, nil)
 	g.TryEnter(30)
@@ -317,7 +354,7 @@ func ExampleAll_hold() {
 	search := gate.All(global, gate.NewConcurrency(4))
 	items := gate.All(global, gate.NewConcurrency(8))
 
-	search.(interface{ Hold(time.Duration) }).Hold(time.Minute)
+	search.Hold(time.Minute)
 	_, ok := search.TryEnter(1)
 	s, _ := gate.StatsOf(search)
 	fmt.Println("search:", ok, s.HeldFor.Round(time.Second))

@@ -7,13 +7,14 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// What an Adaptive has learned fades after an hour, or after so many times its longest interval.
+// What an Adaptive has learned fades after an hour, or after that many times its longest interval,
+// whichever is longer. A limit of the far side may have changed by then, and a Keyed may forget the key.
 const (
 	fadeTime      = time.Hour
 	fadeIntervals = 60
 )
 
-// fadesAfter returns how long after the last word all is forgotten.
+// fadesAfter returns for how long a gate remembers after the last entry and the last throttle.
 func fadesAfter(slowest int64) int64 {
 	if slowest > math.MaxInt64/fadeIntervals {
 		return never
@@ -21,32 +22,36 @@ func fadesAfter(slowest int64) int64 {
 	return max(int64(fadeTime), fadeIntervals*slowest)
 }
 
-// fade forgets what has been learned, if it is time for that. It is called before anything is asked of the
-// gate, so there is nothing to be done at that instant itself.
-func (g *Adaptive) fade(now int64) {
-	if g.heard != 0 && len(g.n.lanes) == 0 && now >= g.faded() {
-		g.heard = 0
-		g.step.Reset()
-		g.repace(now)
+// fade forgets what was learned, if it is time for that. It is called before anything is asked of the
+// limit. So no alarm is needed for the instant itself. While an entry waits, nothing fades.
+func (l *adaptiveLimit) fade(now int64) {
+	if l.heard != 0 && !l.Wanted() && now >= l.faded() {
+		l.forget(now)
 	}
 }
 
-// faded returns the instant from which all is forgotten, if it is not by then.
-func (g *Adaptive) faded() int64 {
-	return timing.Later(max(g.heard, g.state.Held()), time.Duration(g.fades))
+// forget makes the gate go at the rate asked for again. heard of 0 means that there is nothing to forget.
+func (l *adaptiveLimit) forget(now int64) {
+	l.heard = 0
+	l.step.Reset()
+	l.repace(now)
 }
 
-// freshAt returns the instant from which a new gate would do just the same, if nothing happens to this
-// one meanwhile.
-func (g *Adaptive) freshAt(now int64) int64 {
-	if g.step.Fresh() {
-		return g.state.Due(now, 0, g.state.Burst())
-	}
-	at := g.faded()
-	if at == never {
-		return never
-	}
-	later := g.state.Clone()
-	later.Repace(at, g.last, int64(g.asked.Count()), int64(g.asked.Span()))
-	return later.Due(at, 0, later.Burst())
+// faded returns the instant from which all is forgotten, if nothing is heard until then. A hold counts as
+// heard until its end.
+func (l *adaptiveLimit) faded() int64 {
+	return timing.Later(max(l.heard, l.state.Held()), time.Duration(l.fades))
+}
+
+// restsAt returns the instant at which the bucket is full. While something is learned, it returns the one
+// at which that fades. A Keyed asks again then.
+func (l *adaptiveLimit) restsAt(int64) (at int64) {
+	l.View(func(now int64) {
+		l.fade(now)
+		if at = l.faded(); l.step.Fresh() {
+			at = l.state.Due(now, 0, l.state.Burst())
+		}
+		at = l.resting(now, at)
+	})
+	return at
 }

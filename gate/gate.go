@@ -7,61 +7,66 @@ import (
 	"time"
 )
 
-// Gate decides who may go, and when. All the gates of this package are safe for use
-// by any number of goroutines.
+// Gate decides whether an entry is admitted, and when. Most callers want [Do], which enters, works and
+// leaves.
 //
-// Most callers want [Do], which enters, works and leaves.
+// All gates of this package are safe for use by any number of goroutines.
 type Gate interface {
-	// Enter waits until the gate lets an entry of the given cost through, in order of
-	// arrival, and returns the pass to leave with.
+	// Enter waits until the gate admits an entry of the given cost, and returns the pass to leave with.
+	// Entries are admitted in order of arrival.
 	//
-	// A context that is done wins over a free place: Enter returns its
-	// [context.Cause], and the gate is as if nobody had come. A wait that is known to
-	// outlast the context's deadline fails at once with a *[DeadlineError], a cost that
-	// the gate could never admit with a *[CapacityError]; the gate is unchanged then,
-	// too. What is known is judged when an entry comes, when a plan changes, and at the gate that the
-	// entry waits for; what others take meanwhile at other members of a composite is not.
+	// A done context wins over a free place: Enter returns its [context.Cause]. A wait that is known to
+	// outlast the context's deadline fails at once with a *[DeadlineError]. A cost that the gate can never
+	// admit fails with a *[CapacityError]. After each of these, the gate is as if the entry had not come.
+	//
+	// What is known of the wait is judged when an entry arrives, when a plan changes, and at the gate that
+	// the entry waits for. What other entries take meanwhile at other members of a composite is not judged.
+	//
 	// Enter panics if ctx is nil or the cost less than 1.
 	Enter(ctx context.Context, cost int) (Pass, error)
 
-	// TryEnter enters if that is possible at this very instant, overtaking nobody who
-	// waits, and reports whether it did. If not, the gate is unchanged. It panics if
-	// the cost is less than 1.
+	// TryEnter enters if that is possible at this very instant, and reports whether it did. It never waits,
+	// and overtakes no waiter. If it refuses, the gate is unchanged. It panics if the cost is less than 1.
 	TryEnter(cost int) (Pass, bool)
 }
 
-// Pass is what a gate hands to an entry: the way out, and the place to say what became
-// of it. It is a small value and can be copied; the copies are one pass. The zero Pass
-// is valid and does nothing.
+// Pass is what a gate hands to an admitted entry. Its caller ends the entry by Leave, and says by Settle
+// what the entry actually cost.
+//
+// A Pass is a small value and can be copied; the copies are one pass. The zero Pass is valid and does
+// nothing.
 type Pass struct {
 	keeper Keeper
 	id     uint64
 	cost   int
 }
 
-// Leave ends the entry that the pass stands for, with the error of the work itself, or
-// nil. It must be called exactly once, when the work is over, whatever the gate: a slot
-// is free again from then on, and an adaptive gate learns from the error. Leaving twice
-// panics where that is found out: by a [Concurrency] and by a composite, whatever its members. A
-// [Rate], a [Window] or an [Adaptive] by itself need not tell.
+// Leave ends the entry that the pass stands for, with the error of the work itself, or nil. Call it exactly
+// once, when the work is over, whatever the gate. A slot is free again from then on, and an adaptive gate
+// learns from the error.
+//
+// A second Leave panics where it is found out: by a [Concurrency], and by a composite, whatever its
+// members, and by a [Window] with UntilAnswer. A [Rate], another Window or an [Adaptive] by itself need not
+// find it out.
 func (p Pass) Leave(err error) {
 	if p.keeper != nil {
 		p.keeper.Leave(p.id, p.cost, err)
 	}
 }
 
-// Settle corrects the cost of the entry to what it actually was, where that was only guessed when
-// it entered. Tokens too many come back at once. Tokens too few become a debt, which those that come
-// next wait for. Settle(0) gives back everything. Call it at most once, and before Leave.
+// Settle corrects the cost of the entry to what it actually was. Use it where the cost was only guessed
+// when the entry was made. Tokens too many come back at once. Tokens too few become a debt, which the next
+// entries wait for. Settle(0) gives back everything. Call it at most once, and before Leave.
 //
 // A [Rate] or an [Adaptive] gives back what would be there had the entry cost that from the start. So
-// tokens that the full bucket has turned away since do not come back. A Rate starts to keep account of
-// that with the first entry that costs more than 1, the first Settle, or a SetBurst that lowers its
-// burst. Of the token of an entry from before, as much comes back as has not flowed in since; nothing,
-// if the rate was changed or a hold began.
+// tokens that the full bucket has turned away since do not come back.
 //
-// Settle panics if actual is negative, and after Leave as Leave itself does. A second call panics where
-// that is found out: by a [Concurrency], a composite, and a [Window] that still counts the entry.
+// A Rate needs an account of its entries for that. It begins the account with the first entry that costs
+// more than 1, the first Settle, or a SetBurst that lowers its burst. Of the token of an entry from before,
+// as much comes back as has not flowed in since. Nothing does, if the rate was changed or a hold began.
+//
+// Settle panics if actual is negative, and after Leave as Leave itself does. A second call panics where it
+// is found out: by a [Concurrency], a composite, and a [Window] that still counts the entry.
 func (p Pass) Settle(actual int) {
 	if actual < 0 {
 		panic(fmt.Sprintf("gate: Pass.Settle: actual must not be negative, got %d", actual))
@@ -71,10 +76,10 @@ func (p Pass) Settle(actual int) {
 	}
 }
 
-// settledTwice is the panic of a second Settle.
+// settledTwice is the panic of a second Settle, whichever gate finds it out.
 const settledTwice = "gate: Pass.Settle: must be called once, got a second call"
 
-// Keeper is what a [Pass] goes back to. Only somebody who writes a gate needs it.
+// Keeper is what a [Pass] goes back to. It is for authors of gates; callers of a gate do not need it.
 type Keeper interface {
 	// Leave ends the entry with the given id and cost.
 	Leave(id uint64, cost int, err error)
@@ -82,14 +87,17 @@ type Keeper interface {
 	Settle(id uint64, cost, actual int)
 }
 
-// NewPass returns a pass that goes back to k. Only somebody who writes a gate needs it.
-// The id and the cost are handed to k as they are; a gate without a use for the id
-// passes 0. A nil k makes a pass that does nothing.
+// NewPass returns a pass that goes back to k. It is for authors of gates; callers of a gate do not need it.
+//
+// k gets the id and the cost as they are handed in here. A gate without a use for the id passes 0. With a
+// nil k the pass does nothing.
 func NewPass(k Keeper, id uint64, cost int) Pass { return Pass{k, id, cost} }
 
-// Do enters the gate, calls f and leaves with f's error, which it returns. An error from
-// entering is returned as it is, and f is not called. If f panics or ends its goroutine,
-// the gate is left all the same, with an error.
+// Do enters the gate, calls f, and leaves with f's error, which it returns. Use it wherever the work is one
+// function: it always leaves.
+//
+// An error from entering is returned as it is, and f is not called. If f panics or ends its goroutine, the
+// gate is left all the same, with an error.
 //
 // Do panics if g or f is nil, and then as Enter does.
 func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) error {
@@ -103,27 +111,54 @@ func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) er
 	if err != nil {
 		return err
 	}
+	// What f leaves behind if it does not return: a panic, or runtime.Goexit.
 	left := errUnfinished
 	defer func() { p.Leave(left) }()
 	left = f(ctx)
 	return left
 }
 
-// Stats is what a gate can tell about itself at one instant.
+// Stats is what a gate can tell about itself at one instant. Every gate of this package has a method Stats;
+// [StatsOf] is for a gate of unknown type.
 type Stats struct {
-	Granted   uint64        // entries let through, ever
-	Refused   uint64        // entries refused: by TryEnter, for their cost or for their deadline
-	NoRoom    uint64        // of those refused: by a Keyed, whose MaxKeys left no room for their key; else 0
-	Abandoned uint64        // entries whose context ended before they got in
-	Waiting   int           // entries that wait now
-	InUse     int           // slots taken, or tokens that a window still counts; 0 for a Rate; the most of any member for a composite
-	NextDue   time.Duration // until the first who waits, or else an entry of cost 1, may go; 0: now, or not known
-	HeldFor   time.Duration // until the hold ends; 0: none; the longest there is: it does not
-	Idle      bool          // a new gate in its place would do just the same
+	// Granted is the number of entries admitted, ever.
+	Granted uint64
+
+	// Refused is the number of entries refused: by TryEnter, for their cost, or for their deadline.
+	Refused uint64
+
+	// NoRoom is the number of those refused by a Keyed because MaxKeys left no room for their key. It is
+	// 0 for other gates.
+	NoRoom uint64
+
+	// Abandoned is the number of entries whose context ended before they were admitted.
+	Abandoned uint64
+
+	// Forfeited is the number of tokens of a Rate or an Adaptive that were lost. They fell due while
+	// callers or alarms were late by more than the slack. For a composite it is the most of any member.
+	Forfeited uint64
+
+	// Waiting is the number of entries that wait now.
+	Waiting int
+
+	// InUse is the number of slots taken, or of tokens that a window still counts. It is 0 for a Rate,
+	// and for a composite the most of any member.
+	InUse int
+
+	// NextDue is the time until the first waiter, or else an entry of cost 1, may enter. 0 means now, or
+	// that it is not known.
+	NextDue time.Duration
+
+	// HeldFor is the time until the hold ends. 0 means that there is none, and the longest Duration that
+	// it never ends.
+	HeldFor time.Duration
+
+	// Idle means that a new gate in its place would do just the same.
+	Idle bool
 }
 
-// StatsOf returns the statistics of g, and false if g keeps none. Every gate of this
-// package does; a gate from elsewhere needs a method Stats() Stats.
+// StatsOf returns the statistics of g, and false if g keeps none. Every gate of this package does. A gate
+// from elsewhere needs a method Stats() Stats.
 func StatsOf(g Gate) (Stats, bool) {
 	s, ok := g.(interface{ Stats() Stats })
 	if !ok {
@@ -132,7 +167,21 @@ func StatsOf(g Gate) (Stats, bool) {
 	return s.Stats(), true
 }
 
-// isNil reports whether v is nil, or a nil pointer of some type.
+// Hold holds g for d, and reports whether g can be held. Use it for a gate of unknown type; [Rate.Hold] and
+// [Composite.Hold] say what a hold is.
+//
+// A gate can be held if it has a method Hold(time.Duration). The gates of this package have it, but for
+// [Concurrency] and those of [Of].
+func Hold(g Gate, d time.Duration) bool {
+	h, ok := g.(interface{ Hold(time.Duration) })
+	if ok {
+		h.Hold(d)
+	}
+	return ok
+}
+
+// isNil reports whether v is nil, or a nil pointer of some type: an interface that holds one is not nil
+// itself.
 func isNil(v any) bool {
 	if v == nil {
 		return true
@@ -141,7 +190,7 @@ func isNil(v any) bool {
 	return p.Kind() == reflect.Pointer && p.IsNil()
 }
 
-// typedNil returns how a nil is written.
+// typedNil returns how a panic writes a nil: with the type of the pointer, where there is one.
 func typedNil(v any) string {
 	if v == nil {
 		return "nil"
@@ -149,14 +198,15 @@ func typedNil(v any) string {
 	return fmt.Sprintf("a nil %T", v)
 }
 
-// checkEntry panics on what no gate takes.
+// checkEntry panics on what no gate takes: a nil context, or a cost below 1. name is the method, for the
+// panic.
 func checkEntry(name string, ctx context.Context, cost int) {
 	if ctx == nil || cost < 1 {
 		badEntry(name, ctx, cost)
 	}
 }
 
-// badEntry is apart, so that checkEntry is inlined.
+// badEntry is apart so that checkEntry is small enough to be inlined into every Enter.
 func badEntry(name string, ctx context.Context, cost int) {
 	if ctx == nil {
 		panic("gate: " + name + ": ctx must not be nil")
@@ -164,6 +214,7 @@ func badEntry(name string, ctx context.Context, cost int) {
 	checkCost(name, cost)
 }
 
+// checkCost panics on a cost below 1. It is checkEntry for a TryEnter.
 func checkCost(name string, cost int) {
 	if cost < 1 {
 		panic(fmt.Sprintf("gate: %s: cost must be at least 1, got %d", name, cost))

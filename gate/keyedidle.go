@@ -1,64 +1,38 @@
 package gate
 
 import (
-	"math"
 	"time"
 
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// unknown is in place of an instant that nothing is known of. It is later than any.
-const unknown = math.MaxInt64
-
-// idleAt returns now if a new gate would do just the same, or else the instant from which that may be
-// so, if nothing happens to the gate meanwhile.
+// idleAt returns now if a new gate would do just the same. Otherwise it returns the instant from which that
+// may be so, if nothing happens to the gate meanwhile. It is unknown where no such instant can be told.
 func (e *keyGate[K]) idleAt(now int64) int64 {
 	at := now
-	inside, outside := e.own()
-	for _, m := range inside {
-		at = max(at, e.idleIn(now, m))
-	}
-	if g, ok := e.gate.(*all); ok {
-		for _, l := range g.latches {
-			if l.n.born > e.born {
-				at = max(at, e.idleIn(now, l))
-			}
-		}
-	}
-	for _, out := range outside {
+	e.own(func(l part) { at = max(at, e.restsAt(now, l)) }, func(out Gate) {
 		if s, _ := StatsOf(out); knows(out) && !s.Idle {
-			return unknown
+			at = unknown
 		}
-	}
-	if e.mute {
+	})
+	if e.mute { // nothing but time without an entry speaks for it
 		at = max(at, timing.Later(e.gone.Load(), time.Duration(e.keyed.idle)))
 	}
 	return at
 }
 
-// idleIn is idleAt for one member.
-func (e *keyGate[K]) idleIn(now int64, m member) int64 {
-	if m.Stats().Idle {
+// restsAt is idleAt for one limit. It asks Stats first, which also lets what an Adaptive has learned fade.
+func (e *keyGate[K]) restsAt(now int64, l part) int64 {
+	if l.Stats().Idle {
 		return now
 	}
-	n := m.node()
-	d := n.lock()
-	defer d.unlock()
-	own := n.lane.read(d)
-	if len(n.lanes) > 0 || n.clk == nil || !n.clk.Same(e.keyed.clk) {
+	// An instant of another clock than the Keyed's says nothing to the room's heap.
+	if clk := l.clock(); clk == nil || !clk.Same(e.keyed.clk) {
 		return unknown
 	}
-	at := int64(unknown)
-	switch m := m.(type) {
-	case *adaptiveMember:
-		at = (*Adaptive)(m).freshAt(own)
-	case *latch:
-		at = m.overAt(own)
-	default:
-		at, _ = m.plan(own, 0, m.limit(), m.limit()) // when all tokens are there
-	}
-	if at <= own {
+	at := l.restsAt(now)
+	if at <= now { // it is not idle, or has only just become so
 		return unknown
 	}
-	return max(at, now+1)
+	return at
 }

@@ -11,36 +11,39 @@ import (
 )
 
 const (
-	batch   = 32  // looks at keys without letting go of the lock
-	tries   = 256 // looks of a caller who must not wait
-	chances = 8   // keys in a batch that are spared for having been used
+	batch   = 32  // looks at keys before mu is released for others
+	tries   = 256 // looks of a caller that must not wait
+	chances = 8   // keys in a batch that are spared because they were used
 )
 
 // room is what a Keyed remembers of its keys, and how it finds one that can be forgotten.
 //
-// Each key has an instant, due, before which it certainly can't be forgotten. The keys are in a heap
-// by it, so a key to forget is at the top or nowhere. Using a key can only make its true instant
-// later, so uses don't touch the heap: a key that is due and yet busy gets a later instant when it
-// is looked at. What makes the true one earlier, the end of the last use or tokens given back, is
-// told by a list that takes no lock.
+// Each key has an instant, due, before which it certainly can't be forgotten. The keys are in a heap by it,
+// so a key to forget is at the top or nowhere.
+//
+// Using a key can only make its true instant later, so uses don't touch the heap. A key that is due and yet
+// busy gets a later instant when it is looked at. What makes the true instant earlier is the end of the
+// last use, or tokens given back. The room is told of these by a list that takes no lock.
 type room[K comparable] struct {
 	keyed *Keyed[K]
 	told  atomic.Pointer[keyGate[K]] // list, by next, of keys that may be idle sooner than they were due
 
-	mu      sync.Mutex    // guards all below; the locks of gates may be taken under it, but it not under theirs
+	// mu guards all below. The locks of gates may be taken under it, but it is not taken under theirs. The
+	// function that makes gates is not called under it.
+	mu      sync.Mutex
 	heard   *keyGate[K]   // list of those told, yet to be looked at
-	line    []*keyGate[K] // all keys
+	line    []*keyGate[K] // all keys, in no order
 	queue   keyQueue[K]   // all keys, by due
-	alarm   *timing.Alarm // for Idle
-	ringing bool          // ring is under way, though it may have let go of mu
+	alarm   *timing.Alarm // rings each Idle as long as there are keys
+	ringing bool          // ring is under way, though it may have released mu for others
 }
 
-// add remembers a key. mu is held.
+// add remembers a key, and sets the alarm if it is the first one. mu is held.
 func (r *room[K]) add(e *keyGate[K], now int64) {
 	e.last, e.due = now, now
 	e.gone.Store(now)
 	r.keyed.keys.Store(e.key, e)
-	e.at = len(r.line)
+	e.at = int32(len(r.line))
 	r.line = append(r.line, e)
 	heap.Push(&r.queue, e)
 	if len(r.line) == 1 && !r.ringing {
@@ -48,10 +51,10 @@ func (r *room[K]) add(e *keyGate[K], now int64) {
 	}
 }
 
-// forget removes a key that has been retired. mu is held.
+// forget removes a key that has been retired. The last key of the line takes its place. mu is held.
 func (r *room[K]) forget(e *keyGate[K]) {
 	r.keyed.keys.Delete(e.key)
-	heap.Remove(&r.queue, e.pos)
+	heap.Remove(&r.queue, int(e.pos))
 	last := len(r.line) - 1
 	r.line[e.at] = r.line[last]
 	r.line[e.at].at = e.at
@@ -59,9 +62,12 @@ func (r *room[K]) forget(e *keyGate[K]) {
 	r.line = r.line[:last]
 }
 
-// evict forgets a key, if one that was due at now can be, and reports whether it did, and else whether
-// there are more to look at. It is the key that has been idle longest, apart from some that were
-// used again meanwhile. mu is held.
+// evict forgets a key, if one that was due at now can be, and reports whether it did. If not, it reports
+// whether there are more to look at. It forgets the key that has been idle longest, apart from some that
+// were used again meanwhile. mu is held.
+//
+// It first looks at keys that were told of, as these may be idle sooner than the heap knows. A key that was
+// used since the last look gets another chance, but only so many do: a batch must find one.
 func (r *room[K]) evict(now int64) (found, more bool) {
 	spare := chances
 	for range batch {
@@ -87,7 +93,8 @@ func (r *room[K]) evict(now int64) (found, more bool) {
 	return false, true
 }
 
-// next returns one of the keys that were told of and are still remembered, or nil. mu is held.
+// next returns one of the keys that were told of and are still remembered, or nil. It takes the whole list
+// at once, because to take one key off a list that others add to is not safe without a lock. mu is held.
 func (r *room[K]) next() *keyGate[K] {
 	for {
 		if r.heard == nil {
@@ -98,21 +105,22 @@ func (r *room[K]) next() *keyGate[K] {
 		}
 		e := r.heard
 		r.heard, e.next = e.next, nil
-		e.watch.Store(unwatched) // not before: from then on it can be told of again
+		e.watch.Store(unwatched) // after next was read: from here on the key can be put on the list again
 		if e.pins.Load() >= 0 {
 			return e
 		}
 	}
 }
 
-// look asks the gate of a key, and returns the instant, which it notes, before which the key certainly can't
-// be forgotten. mu is held.
+// look asks the gate of a key, and returns the instant before which the key certainly can't be forgotten.
+// It notes that instant in the heap. mu is held.
 func (r *room[K]) look(e *keyGate[K], now int64) int64 {
-	// What happens from here on is told of, whether or not what is found out below knows of it.
+	// What happens from here on is told of. So nothing is lost if it comes too late for what is found out
+	// below.
 	e.arm(timed)
 	if e.pins.Load() > 0 {
 		e.arm(parked)
-		if e.pins.Load() > 0 {
+		if e.pins.Load() > 0 { // still: now the end of its last use is told for sure
 			r.put(e, never)
 			return never
 		}
@@ -122,7 +130,8 @@ func (r *room[K]) look(e *keyGate[K], now int64) int64 {
 		if e.used.Swap(false) {
 			e.last = now
 		}
-		// After as long again as it has been busy.
+		// Look again after as long again as it has been busy: then looks are few, and none comes too late
+		// by more than that.
 		wait := max(now-e.last, int64(time.Millisecond))
 		at = timing.Later(now, time.Duration(min(wait, r.keyed.idle)))
 	}
@@ -132,13 +141,15 @@ func (r *room[K]) look(e *keyGate[K], now int64) int64 {
 	return at
 }
 
-// put changes the place of a key in the queue. mu is held.
+// put changes the place of a key in the heap. mu is held.
 func (r *room[K]) put(e *keyGate[K], due int64) {
 	e.due = due
-	heap.Fix(&r.queue, e.pos)
+	heap.Fix(&r.queue, int(e.pos))
 }
 
-// ring forgets keys that have not been used for long, and comes again as long as there are keys.
+// ring forgets keys that have not been used for Idle, and comes again as long as there are keys. The alarm
+// calls it, on a goroutine of its own. It releases mu between batches, so callers with a new key don't wait
+// for all of it.
 func (r *room[K]) ring() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +168,7 @@ func (r *room[K]) ring() {
 		r.look(e, now)
 		step()
 	}
-	// From the end: what takes the place of a key that is forgotten has been looked at.
+	// From the end: the key that takes the place of a forgotten one has been looked at already.
 	for i := len(r.line) - 1; i >= 0; i = min(i, len(r.line)) - 1 {
 		e := r.line[i]
 		if e.used.Swap(false) {
@@ -173,18 +184,18 @@ func (r *room[K]) ring() {
 	}
 }
 
-// keyQueue is a heap of keys by the instant at which they are due.
+// keyQueue is a heap of keys by the instant at which they are due. The methods are those of heap.Interface.
 type keyQueue[K comparable] []*keyGate[K]
 
 func (q keyQueue[K]) Len() int           { return len(q) }
 func (q keyQueue[K]) Less(i, j int) bool { return q[i].due < q[j].due }
 func (q keyQueue[K]) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].pos, q[j].pos = i, j
+	q[i].pos, q[j].pos = int32(i), int32(j)
 }
 func (q *keyQueue[K]) Push(x any) {
 	e := x.(*keyGate[K])
-	e.pos = len(*q)
+	e.pos = int32(len(*q))
 	*q = append(*q, e)
 }
 func (q *keyQueue[K]) Pop() any {

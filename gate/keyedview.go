@@ -5,34 +5,39 @@ import (
 	"time"
 )
 
-// keyView is the gate of one key.
-type keyView[K comparable] struct {
+// Key is the gate of one key of a [Keyed], as [Keyed.For] returns it. Use it where a [Gate] is asked for,
+// such as a member of an [All]. It works like the gate that the Keyed has made for the key.
+//
+// Two for the same key are equal. It is a small value, and keeps nothing: the key can be forgotten, and its
+// gate is made again when the Key is entered.
+type Key[K comparable] struct {
 	k   *Keyed[K]
 	key K
 }
 
-func (v keyView[K]) Enter(ctx context.Context, cost int) (Pass, error) {
-	return v.k.Enter(ctx, v.key, cost)
+// Enter is that of [Keyed.Enter], with its errors and panics.
+func (v Key[K]) Enter(ctx context.Context, cost int) (Pass, error) {
+	return v.keyed().Enter(ctx, v.key, cost)
 }
 
-func (v keyView[K]) TryEnter(cost int) (Pass, bool) { return v.k.TryEnter(v.key, cost) }
+// TryEnter is that of [Keyed.TryEnter].
+func (v Key[K]) TryEnter(cost int) (Pass, bool) { return v.keyed().TryEnter(v.key, cost) }
 
-// Hold is described at [Keyed.For].
-func (v keyView[K]) Hold(d time.Duration) {
+// Hold holds the gate of the key, if that can be held and there is room for the key. As long as a gate of
+// this package is held, its key is not forgotten. A d that is not positive does nothing.
+func (v Key[K]) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	if e, err := v.k.pin(context.Background(), false, v.key); err == nil {
+	if e, err := v.keyed().pin(context.Background(), false, v.key); err == nil {
 		defer e.unpin()
-		if h, ok := e.gate.(interface{ Hold(time.Duration) }); ok {
-			h.Hold(d)
-		}
+		Hold(e.gate, d)
 	}
 }
 
-// Stats returns the statistics of the key's gate. A key that is not remembered is idle.
-func (v keyView[K]) Stats() Stats {
-	if e, ok := v.k.keys.Load(v.key); ok {
+// Stats returns the statistics of the key's gate. A key that is not remembered is idle. No gate is made.
+func (v Key[K]) Stats() Stats {
+	if e, ok := v.keyed().keys.Load(v.key); ok {
 		s, _ := StatsOf(e.(*keyGate[K]).gate)
 		return s
 	}
@@ -40,10 +45,18 @@ func (v keyView[K]) Stats() Stats {
 }
 
 // pinKey is described at keyMember.
-func (v keyView[K]) pinKey(ctx context.Context, wait bool) (pinnedKey, error) {
-	e, err := v.k.pin(ctx, wait, v.key)
+func (v Key[K]) pinKey(ctx context.Context, wait bool) (pinnedKey, error) {
+	e, err := v.keyed().pin(ctx, wait, v.key)
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
+}
+
+// keyed returns the Keyed. It panics on the zero Key, which has none.
+func (v Key[K]) keyed() *Keyed[K] {
+	if v.k == nil {
+		panicOnZero()
+	}
+	return v.k
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // hold holds a gate that must have the method.
-func hold(g gate.Gate, d time.Duration) { g.(interface{ Hold(time.Duration) }).Hold(d) }
+func hold(g gate.Gate, d time.Duration) { gate.Hold(g, d) }
 
 // heldFor returns what the statistics say.
 func heldFor(g gate.Gate) time.Duration {

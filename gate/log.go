@@ -2,19 +2,18 @@ package gate
 
 import "math"
 
-// windowLog is what a Window remembers: one run for each entry that still counts, numbered in
-// order. It is guarded by the domain's lock. To append, to settle and to forget a run takes the
-// same time however many there are.
+// windowLog is what a Window remembers: one run for each entry that still counts, numbered in order. It is
+// guarded by the lock of the limit's group. To append, to settle and to forget a run takes the same time
+// however many there are.
 type windowLog struct {
 	runs   []run // a power of two of them, used in a circle
 	blocks []int // tokens of each blockRuns runs in a row, so that few of them need be looked at
 	first  uint64
 	next   uint64 // the number of the next run; those from first on count
 	used   int    // tokens of all runs that count
-	freed  int64  // when tokens last ceased to count, or came back
 }
 
-// run is what one entry uses.
+// run is what one entry uses, from the instant at which it began to count.
 type run struct {
 	at      int64
 	tokens  int
@@ -40,7 +39,6 @@ func (l *windowLog) expire(now, span int64) {
 		if r.at > now-span {
 			return
 		}
-		l.freed = max(l.freed, r.at+span)
 		l.count(l.first, -r.tokens)
 		l.first++
 	}
@@ -66,7 +64,6 @@ func (l *windowLog) grow() {
 		blocks: make([]int, (size+blockRuns-1)/blockRuns),
 		first:  l.first,
 		next:   l.next,
-		freed:  l.freed,
 	}
 	for number := l.first; number != l.next; number++ {
 		r := *l.run(number)
@@ -77,7 +74,7 @@ func (l *windowLog) grow() {
 }
 
 // settle makes the tokens of an entry actual ones, if it still counts: no more than can be counted.
-func (l *windowLog) settle(now int64, number uint64, actual int) {
+func (l *windowLog) settle(number uint64, actual int) {
 	if number < l.first {
 		return
 	}
@@ -86,18 +83,15 @@ func (l *windowLog) settle(now int64, number uint64, actual int) {
 		panic(settledTwice)
 	}
 	r.settled = true
-	l.change(now, number, actual)
+	l.change(number, actual)
 }
 
 // change is settle for an entry that need not have run.
-func (l *windowLog) change(now int64, number uint64, actual int) {
+func (l *windowLog) change(number uint64, actual int) {
 	if number < l.first {
 		return
 	}
 	more := actual - l.run(number).tokens
-	if more < 0 {
-		l.freed = max(l.freed, now)
-	}
 	l.count(number, min(more, math.MaxInt-l.used))
 }
 
@@ -117,4 +111,44 @@ func (l *windowLog) holder(token int) int64 {
 			number += blockRuns
 		}
 	}
+}
+
+// windowOutlook plays a Window forward. At each turn it forgets the runs, in the log and then in
+// line, that have to be over for the entry to have room.
+type windowOutlook struct {
+	l *windowLimit
+	windowView
+	next windowView // if the one whose turn was asked for stays
+}
+
+// windowView is a Window at the instant at which an entry is admitted.
+type windowView struct {
+	at      int64
+	used    int
+	first   uint64 // the first run in the log that counts then
+	waiting int    // the first in line that counts then
+}
+
+func (o *windowOutlook) Turn(cost int) int64 {
+	v := o.windowView
+	for v.used > o.l.most-cost {
+		r := (*run)(nil)
+		if v.first != o.l.log.next {
+			r = o.l.log.run(v.first)
+			v.first++
+		} else {
+			r = &o.l.line[v.waiting]
+			v.waiting++
+		}
+		v.used -= r.tokens
+		v.at = max(v.at, o.l.over(r.at))
+	}
+	o.next = v
+	return v.at
+}
+
+func (o *windowOutlook) Stays(cost int) {
+	o.windowView = o.next
+	o.used += cost
+	o.l.line = append(o.l.line, run{at: o.at, tokens: cost})
 }

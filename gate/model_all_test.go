@@ -74,7 +74,7 @@ func newCompany(s *stage, r pace.Rate, slack time.Duration, burst, n int, span t
 	real := []gate.Gate{rate, window, gate.NewConcurrency(size), gate.NewConcurrency(2)}
 	for i, l := range lanes {
 		if i < len(real) {
-			c.gates = append(c.gates, gate.All(real[i]))
+			c.gates = append(c.gates, real[i])
 			continue
 		}
 		h := &latchModel{}
@@ -113,7 +113,9 @@ func (m *latchModel) hold(now, until int64) {
 		return
 	}
 	if m.trail(now) == nil {
-		m.after = m.rate.copy()
+		// A bucket of its own: others' entries have no part in it.
+		m.after = newBucketModel(m.rate.rate, m.rate.burst, time.Duration(m.rate.slack))
+		m.after.slack, m.after.tracked = m.rate.slack, !m.rate.rate.IsUnlimited()
 	}
 	m.after.hold(now, until)
 }
@@ -434,7 +436,11 @@ func (c *company) step(id int, o modelOp) error {
 				case m < ofOthers:
 					c.members[m].(*slotModel).used += delta
 				default:
-					c.latches[m].change(c.at, func(b *bucketModel) { b.settle(c.at, w.id, w.cost, actual) })
+					c.latches[m].change(c.at, func(b *bucketModel) {
+						if _, took := b.taken[w.id]; took {
+							b.settle(c.at, w.id, w.cost, actual)
+						}
+					})
 				}
 			}
 			c.passes[w.id].Settle(actual)

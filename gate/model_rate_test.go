@@ -1,7 +1,6 @@
 package gate_test
 
 import (
-	"maps"
 	"math"
 	"math/big"
 	"testing"
@@ -31,9 +30,8 @@ type bucketModel struct {
 	dropped int // lacks from before the bucket was full: no entry gets anything back from then
 	taken   map[int]takenEntry
 
-	begun   int64 // when the plan began that holds now, as far as it was without a queue
-	planned pace.Rate
-	room    int
+	lost uint64   // tokens that lateness beyond the slack has cost
+	part *big.Rat // and of one more
 }
 
 // takenEntry is an entry that may be settled.
@@ -45,9 +43,9 @@ type takenEntry struct {
 
 func newBucketModel(r pace.Rate, burst int, slack time.Duration) *bucketModel {
 	if slack == 0 {
-		slack = 10 * time.Millisecond
+		slack = 100 * time.Millisecond
 	}
-	return &bucketModel{rate: r, planned: r, burst: burst, room: burst, slack: int64(max(slack, 0)), full: rat(0), held: -1, taken: map[int]takenEntry{}}
+	return &bucketModel{rate: r, burst: burst, slack: int64(max(slack, 0)), full: rat(0), held: -1, taken: map[int]takenEntry{}}
 }
 
 func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -123,16 +121,6 @@ func (m *bucketModel) plan(since int64, ahead []int, cost int) int64 {
 	return max(at, ceil(due))
 }
 
-// copy returns a copy to be held.
-func (m *bucketModel) copy() *bucketModel {
-	c := *m
-	c.lacks, c.taken = nil, maps.Clone(m.taken)
-	for _, l := range m.lacks {
-		c.lacks = append(c.lacks, new(big.Rat).Set(l))
-	}
-	return &c
-}
-
 // raise lets the bucket not be full before at, and notes what it lacked then.
 func (m *bucketModel) raise(at *big.Rat) {
 	m.note(at)
@@ -167,11 +155,24 @@ func (m *bucketModel) take(now, since int64, cost, id int) {
 	m.late = min(max(0, now-due), m.slack)
 	if !m.rate.IsUnlimited() {
 		m.note(rat(max(since, now-m.slack)))
+		m.forfeit(since, max(since, now-m.slack))
 		m.full = m.from(max(since, now-m.slack))
 		m.full.Add(m.full, m.times(cost))
 	}
 	m.taken[id] = takenEntry{now, m.tracked, m.dropped + len(m.lacks)}
 	delete(m.taken, id-1000)
+}
+
+// forfeit counts the tokens between where an entry would have counted from, and where it does.
+func (m *bucketModel) forfeit(since, at int64) {
+	tokens := new(big.Rat).Sub(m.from(at), m.from(since))
+	tokens.Quo(tokens, m.interval())
+	if m.part != nil {
+		tokens.Add(tokens, m.part)
+	}
+	whole := new(big.Int).Quo(tokens.Num(), tokens.Denom())
+	m.lost += whole.Uint64()
+	m.part = tokens.Sub(tokens, new(big.Rat).SetInt(whole))
 }
 
 // fill lets a full bucket run over: what is left counts from the instant at which the plan
@@ -186,6 +187,7 @@ func (m *bucketModel) fill(now int64) (ref int64) {
 func (m *bucketModel) setRate(now int64, r pace.Rate) {
 	ref := m.fill(now)
 	m.changed = max(m.changed, now)
+	m.part = nil
 	missing := rat(0) // tokens
 	switch {
 	case !m.rate.IsUnlimited():
@@ -274,20 +276,13 @@ func (m *bucketModel) settle(now int64, id, cost, actual int) {
 	m.full = new(big.Rat).Sub(m.full, rest)
 }
 
-// rest: where nobody waits for a new plan, it counts from then, in whole nanoseconds. So
-// much of a token is lost.
+// rest: while no entry waits, the state leaves the lock, which ends what is over.
 func (m *bucketModel) rest(now int64) {
 	if m.held <= now && !m.tracked {
 		m.endHold(now)
 	}
-	if m.tracked || m.held > now || m.late > 0 && (m.arrive(now) < now || m.late > 0) {
-		return
-	}
-	if m.planned != m.rate || m.room != m.burst {
-		m.planned, m.room, m.begun = m.rate, m.burst, now
-	}
-	if m.full.Cmp(rat(m.begun)) < 0 {
-		m.full = rat(m.begun)
+	if !m.tracked && m.held <= now && m.late > 0 {
+		m.arrive(now) // forgets the lateness of long ago
 	}
 }
 

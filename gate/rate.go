@@ -6,61 +6,119 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/escapement-go/escapement/internal/misuse"
+	"github.com/escapement-go/escapement/internal/queue"
 	"github.com/escapement-go/escapement/internal/schedule"
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/pace"
 )
 
-// RateOptions are the settings of a [Rate]: those of a pacer.
+// RateOptions are the settings of a [Rate]: those of a pacer. Nil means the defaults.
 type RateOptions = pace.Options
 
-// Rate is a token bucket: it lets entries through at a rate, and as many as Burst at
-// once after idle time. With a burst of 1, the default, it spaces them strictly. It is
-// the right gate for an API that documents a leaky bucket, or a rate and a burst; for
-// "at most n in any span" see [Window], because a bucket that holds n tokens passes up
-// to 2n within one span.
+// Rate is a token bucket: it admits entries at a rate, and as many as Burst at once after idle time. It is
+// the right gate for an API that documents a leaky bucket, or a rate and a burst.
 //
-// In any window of length w, by the instants of the grants, at most
-// burst + rate·(w + slack) tokens go, whatever the number of goroutines. See
-// [pace.Options] for the slack. Those who were let go but have yet to get to run are late, too, and
-// what they cost is taken off the lateness that may be made up. So the same holds by the instants at
-// which callers run, unless the system keeps more of them from it at a time than may go within the slack.
+// With a burst of 1, the default, it spaces entries strictly. For "at most n in any span" see [Window]: a
+// bucket that holds n tokens passes up to 2n within one span.
 //
-// Enter takes costs and gives a pass; [Rate.Wait] and [Rate.Allow] have the shape that
-// users of golang.org/x/time/rate know. The changes of plan (SetRate, SetBurst, Hold,
-// Settle) apply at once to everyone who waits: whoever's deadline has come out of reach
-// gets a *[DeadlineError], whoever's cost has come to exceed the burst a
-// *[CapacityError].
+// # The bound
 //
-// Entering allocates nothing. With a cost of 1, when a token is there, it takes no lock either, as long as
-// all entries cost 1 and none was settled. Make a Rate with [NewRate]; the zero value does not work.
+// In any window of length w, at most burst + rate·(w + slack) tokens go, by the instants of the grants.
+// That holds whatever the number of goroutines. See [pace.Options] for the slack.
+//
+// Admitted callers that are not running yet are late, too. What their entries cost is charged to the
+// lateness that may be made up. So the bound also holds by the instants at which callers run. The exception
+// is a system that delays more admitted callers at a time than may go within the slack.
+//
+// # Entering, and changes of plan
+//
+// Enter takes costs and gives a pass. [Rate.Wait] and [Rate.Allow] have the shape that users of
+// golang.org/x/time/rate know.
+//
+// SetRate, SetBurst, Hold and Settle apply at once to all waiters. A waiter gets a *[DeadlineError] if its
+// deadline is out of reach now. It gets a *[CapacityError] if its cost exceeds the burst now.
+//
+// Entering allocates nothing. With a cost of 1, when a token is there, it takes no lock either. That lasts
+// as long as all entries cost 1 and none is settled. Make a Rate with [NewRate]; the zero value does not
+// work.
 type Rate struct {
-	clk   *timing.Clock
-	exact timing.Precision
-	cell  atomic.Pointer[schedule.Cell] // replaced under the domain's lock
-	state schedule.Schedule             // guarded by the domain while the cell is closed
-	n     node
+	clk *timing.Clock // fixed; nil in the zero Rate
 
-	contest contest // for the cell; far from what every entry reads
+	// The state of the bucket is in the cell while entries pass without the lock, and in whole while the
+	// cell is closed. Freeze and Thaw, called under the lock of whole, move it from one to the other.
+	cell atomic.Pointer[schedule.Cell]
+
+	// whole is nil until an entry needs a lock. It is set once, and stays.
+	whole atomic.Pointer[rateLimit]
+
+	number uint64   // fixed: higher than those of limits that were made earlier
+	plan   ratePlan // fixed: what whole starts from
+	counts
 }
 
-// NewRate returns a gate for the given rate, its bucket full. It panics on the zero
-// Rate, on a negative burst and on an unknown precision.
+// ratePlan is what a Rate is made with. It is kept so that the rateLimit can be made later, and so that a
+// copy of the cell's state can be made without one.
+type ratePlan struct {
+	rate  pace.Rate
+	burst int
+	slack time.Duration
+	exact timing.Precision
+}
+
+// schedule returns a full bucket that goes by the plan.
+func (p *ratePlan) schedule() schedule.Schedule {
+	return schedule.New(int64(p.rate.Count()), int64(p.rate.Span()), p.burst, int64(p.slack))
+}
+
+// rateLimit is a Rate as its queue sees it. It is apart because most Rates of a [Keyed] do without: their
+// cell is enough as long as no entry has to wait.
+type rateLimit struct {
+	bucket
+	single
+	rate *Rate
+}
+
+// NewRate returns a gate for the given rate, its bucket full. Nil options mean the defaults. It panics on
+// the zero [pace.Rate], on a negative burst and on an unknown precision.
 func NewRate(r pace.Rate, o *RateOptions) *Rate {
-	o.Check("gate: NewRate", r)
 	if o == nil {
 		o = &RateOptions{}
 	}
+	misuse.Options("gate: NewRate", r.Valid(), o.Burst, int(o.Precision))
 	g := &Rate{
-		clk:   timing.New(o.Clock),
-		exact: timing.Precision(o.Precision),
-		state: schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack)),
+		clk:    timing.New(o.Clock),
+		number: queue.Number(),
+		plan:   ratePlan{r, o.Burst, o.Slack, timing.Precision(o.Precision)},
 	}
-	g.n.init(g.member(), g.clk)
-	g.n.absent.state = &g.state
-	g.n.alarm.Tune(g.exact, int64(r.Interval()), g.state.Slack())
-	g.cell.Store(g.state.Open(g.clk.Now(), schedule.Shut()))
+	state := g.plan.schedule()
+	g.cell.Store(state.Open(g.clk.Now(), schedule.Shut()))
 	return g
+}
+
+// limit returns the Rate as its queue sees it, and makes it at the first call. Callers may race to make it.
+// One of them wins, and what the others made is dropped before any entry has used it.
+//
+// Its schedule starts with a full bucket. The first Freeze moves the true state there from the cell.
+func (g *Rate) limit() *rateLimit {
+	if l := g.whole.Load(); l != nil {
+		return l
+	}
+	if g.clk == nil {
+		panicOnZero()
+	}
+	l := &rateLimit{bucket: bucket{state: g.plan.schedule()}, rate: g}
+	l.init(l, g.clk, kind{capacity: "burst"})
+	l.tune(g.plan.rate)
+	if g.whole.CompareAndSwap(nil, l) {
+		return l
+	}
+	return g.whole.Load()
+}
+
+// tune tells the alarm how often entries are due, and how much lateness is made up.
+func (l *rateLimit) tune(r pace.Rate) {
+	l.Tune(l.rate.plan.exact, int64(r.Interval()), l.state.Slack())
 }
 
 // Enter is described at [Gate]. A cost above the burst is a *[CapacityError], unless the
@@ -68,36 +126,12 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Rate.Enter", ctx, cost)
 	if timing.Closed(ctx.Done()) {
-		g.n.lane.abandoned.Add(1)
-		return Pass{}, context.Cause(ctx)
+		return Pass{}, g.ended(ctx)
 	}
-	// The clock is read before the word, which is looked at and swapped in one go then: two processors
-	// that do nothing else are less in each other's way. That is worth a third of an entry. A token
-	// may be made out as missing that is there, but if the lock finds it, it is no loss.
-	if cost > 1 {
-		mark, err := g.n.lane.enter(ctx, cost, nil)
-		if err != nil {
-			return Pass{}, err
-		}
-		return Pass{(*rateKeeper)(g), mark, cost}, nil
-	}
-	c := g.cell.Load()
-	if c == nil {
-		panicOnZero()
-	}
-	now := g.clk.Now()
-	word := c.Load()
-	next, v := c.Next(word, now, cost)
-	mark := uint64(now)
-	if v == schedule.Taken {
-		if c.Swap(word, next) {
-			return Pass{(*rateKeeper)(g), mark, cost}, nil
-		}
-		v = g.contend(c, now, cost)
-	}
+	mark, v := g.pass(cost)
 	if v != schedule.Taken {
 		var err error
-		if mark, err = g.n.lane.enter(ctx, cost, nil); err != nil {
+		if mark, err = g.limit().enter(ctx, cost); err != nil {
 			return Pass{}, err
 		}
 	}
@@ -107,162 +141,179 @@ func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 // TryEnter is described at [Gate].
 func (g *Rate) TryEnter(cost int) (Pass, bool) {
 	checkCost("Rate.TryEnter", cost)
-	if cost > 1 {
-		mark, ok := g.n.lane.tryEnter(cost, nil)
-		if !ok {
-			g.n.lane.refused.Add(1)
-			return Pass{}, false
-		}
-		return Pass{(*rateKeeper)(g), mark, cost}, true
-	}
-	c := g.cell.Load()
-	if c == nil {
-		panicOnZero()
-	}
-	word := c.Load()
-	now := g.clk.Now()
-	next, v := c.Next(word, now, cost)
-	mark := uint64(now)
-	if v == schedule.Taken {
-		if c.Swap(word, next) {
-			return Pass{(*rateKeeper)(g), mark, cost}, true
-		}
-		v = g.contend(c, now, cost)
-	}
+	mark, v := g.pass(cost)
 	ok := v == schedule.Taken
-	if v == schedule.Closed {
-		mark, ok = g.n.lane.tryEnter(cost, nil)
+	switch v {
+	case schedule.Refused:
+		g.refused.Add(1)
+	case schedule.Closed:
+		mark, ok = g.limit().tryEnter(cost)
 	}
 	if !ok {
-		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
 	return Pass{(*rateKeeper)(g), mark, cost}, true
 }
 
-// Wait enters with a cost of 1. There is no need to leave a Rate, so it gives no pass.
-// Its errors are those of [Rate.Enter].
+// pass tries to admit an entry without the lock, and returns its mark, the instant of the grant. The
+// verdict Closed means that only the lock tells, and Refused that the tokens are not there.
+func (g *Rate) pass(cost int) (mark uint64, v schedule.Verdict) {
+	c := g.cell.Load()
+	if c == nil {
+		panicOnZero()
+	}
+	if cost > 1 {
+		// It is likely to be settled, and a cell keeps no account of entries.
+		return 0, schedule.Closed
+	}
+	for {
+		// The clock is read after the word: an earlier reading could miss a token that is there.
+		word := c.Load()
+		now := g.clk.Now()
+		next, v := c.Next(word, now, cost)
+		if v != schedule.Taken || c.Swap(word, next) {
+			return uint64(now), v
+		}
+	}
+}
+
+// Wait enters with a cost of 1. It gives no pass, because a Rate need not be left. Its errors are those of
+// [Rate.Enter].
 func (g *Rate) Wait(ctx context.Context) error {
 	_, err := g.Enter(ctx, 1)
 	return err
 }
 
-// Allow tries to enter with a cost of 1, and reports whether it did.
+// Allow tries to enter with a cost of 1, and reports whether it did. It never waits.
 func (g *Rate) Allow() bool {
 	_, ok := g.TryEnter(1)
 	return ok
 }
 
-// contend tries to enter without the lock, where somebody was faster than an entry that has read the
-// clock at now. Anything but Taken and Refused is for the lock to decide.
-func (g *Rate) contend(c *schedule.Cell, now int64, cost int) schedule.Verdict {
-	for {
-		stale := !g.contest.lost()
-		word := c.Load()
-		if !stale {
-			now = g.clk.Now()
-		}
-		v := c.Take(word, now, cost)
-		if v == schedule.Refused && stale {
-			// Somebody who read the clock later was faster.
-			word, now = c.Load(), g.clk.Now()
-			v = c.Take(word, now, cost)
-		}
-		if v != schedule.Changed {
-			return v
-		}
-	}
-}
-
-// SetRate changes the rate, at once and for everyone who waits. The tokens that are in
-// the bucket, and the part of the next one that has already come, stay. It panics on the
-// zero Rate.
+// SetRate changes the rate, at once and for all waiters. The tokens that are in the bucket stay, and so
+// does the part of the next one that has already come. It panics on the zero [pace.Rate].
 func (g *Rate) SetRate(r pace.Rate) {
-	(*pace.Options)(nil).Check("gate: Rate.SetRate", r)
-	g.n.change(func(now int64) {
-		g.state.SetRate(now, int64(r.Count()), int64(r.Span()))
-		g.n.alarm.Tune(g.exact, int64(r.Interval()), g.state.Slack())
+	misuse.Rate("gate: Rate.SetRate", r.Valid())
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.state.SetRate(now, int64(r.Count()), int64(r.Span()))
+		l.tune(r)
+		l.planned(now)
+		return queue.Later
 	})
 }
 
-// SetBurst changes the burst, at once and for everyone who waits. The tokens that are in
-// the bucket stay, as far as they fit; a larger bucket fills up by time alone. It panics
-// if n is less than 1.
+// SetBurst changes the burst, at once and for all waiters. The tokens that are in the bucket stay, as far
+// as they fit. A larger bucket fills up by time alone. It panics if n is less than 1.
 func (g *Rate) SetBurst(n int) {
 	if n < 1 {
 		panic(fmt.Sprintf("gate: Rate.SetBurst: n must be at least 1, got %d", n))
 	}
-	g.n.change(func(now int64) { g.state.SetBurst(now, n) })
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.state.SetBurst(now, n)
+		l.planned(now)
+		return queue.Later
+	})
 }
 
-// Hold keeps everyone out, whoever waits and whoever comes, until d from now. Then one
-// token is there, and the others come at the rate, so that nobody bursts. A hold is
-// never shortened: one that would end earlier than another does nothing, nor does a d
-// that is not positive.
+// Hold admits no entry, waiting or new, until d from now. Then one token is there, and the next ones come
+// at the rate, so there is no burst.
+//
+// A hold is never shortened: one that would end earlier than another does nothing. Nor does a d that is not
+// positive.
 func (g *Rate) Hold(d time.Duration) {
-	if d > 0 {
-		g.n.change(func(now int64) { g.state.Hold(now, timing.Later(now, d)) })
+	if d <= 0 {
+		return
 	}
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.state.Hold(now, timing.Later(now, d))
+		return queue.Later
+	})
 }
 
 // Stats returns the statistics of the gate at this instant.
-func (g *Rate) Stats() Stats {
-	d := g.n.lock()
-	defer d.unlock()
-	now := g.n.lane.read(d)
-	return g.n.stats(now, 0, g.state.Held(), g.state.Full(now))
+func (g *Rate) Stats() (s Stats) {
+	g.view(func(now int64, state *schedule.Schedule, l *rateLimit, passed uint64) {
+		if l != nil {
+			s = l.stats(now, state.Held())
+		} else {
+			s = Stats{Granted: passed, NextDue: span(now, state.Due(state.Arrive(now), 0, 1))}
+		}
+		s.Refused += g.refused.Load()
+		s.Abandoned += g.abandoned.Load()
+		s.Forfeited = state.Forfeited()
+		s.Idle = state.Full(now) && s.Waiting == 0
+	})
+	return s
 }
 
-// rateMember is the Rate that its domain sees.
-type rateMember Rate
+// view runs f on the state of the bucket, at the instant that it is handed. While there is no rateLimit, f
+// gets a copy from the cell, and the number of entries that have passed. So a look makes no rateLimit.
+func (g *Rate) view(f func(now int64, state *schedule.Schedule, l *rateLimit, passed uint64)) {
+	if g.clk == nil {
+		panicOnZero()
+	}
+	state := g.plan.schedule()
+	passed := g.cell.Load().Peek(&state)
+	if l := g.whole.Load(); l != nil { // looked for last: it may have been made, and the cell closed, just now
+		l.View(func(now int64) { f(now, &l.state, l, 0) })
+		return
+	}
+	f(g.clk.Now(), &state, nil, passed)
+}
 
-func (g *Rate) member() member { return (*rateMember)(g) }
+func (g *Rate) member() member { return g.limit() }
 
-func (m *rateMember) Stats() Stats { return (*Rate)(m).Stats() }
-func (m *rateMember) node() *node  { return &m.n }
-func (m *rateMember) sync()        { m.n.granted.Add(m.cell.Load().Close(&m.state)) }
-func (m *rateMember) open(now int64) {
-	old := m.cell.Load()
-	if c := m.state.Open(now, old); c != old {
-		m.cell.Store(c)
+// As a part, a Rate answers for itself: a Keyed must not cost each key a rateLimit. As the member of an All
+// it is its rateLimit.
+func (g *Rate) part() part           { return g }
+func (g *Rate) born() uint64         { return g.number }
+func (g *Rate) kind() kind           { return kind{capacity: "burst"} }
+func (g *Rate) clock() *timing.Clock { return g.clk }
+func (g *Rate) restsAt(now int64) (at int64) {
+	g.view(func(now int64, state *schedule.Schedule, l *rateLimit, _ uint64) {
+		at = state.Due(now, 0, state.Burst()) // the bucket is full
+		if l != nil {
+			at = l.resting(now, at)
+		}
+	})
+	return at
+}
+
+func (l *rateLimit) born() uint64                   { return l.rate.number }
+func (l *rateLimit) restsAt(now int64) int64        { return l.rate.restsAt(now) }
+func (l *rateLimit) Stats() Stats                   { return l.rate.Stats() }
+func (l *rateLimit) leave(c queue.Claim, err error) {}
+
+// Freeze closes the cell, so that entries come to the lock. It moves the state from there to the bucket,
+// and counts the entries that have passed.
+func (l *rateLimit) Freeze() { l.AddGranted(l.rate.cell.Load().Close(&l.state)) }
+
+// Thaw opens a cell with the state of the bucket, if the state fits into one. If it does not, Open returns
+// the old cell, which stays closed. A new cell is stored only after it was opened.
+func (l *rateLimit) Thaw(now int64) {
+	old := l.rate.cell.Load()
+	if c := l.state.Open(now, old); c != old {
+		l.rate.cell.Store(c)
 	}
 }
-func (m *rateMember) broken() error          { return nil }
-func (m *rateMember) limit() int             { return m.state.Limit() }
-func (m *rateMember) limitName() string      { return "burst" }
-func (m *rateMember) arrive(now int64) int64 { return m.state.Arrive(now) }
-func (m *rateMember) due(_, since int64, cost int) int64 {
-	return m.state.Due(since, 0, cost)
-}
-func (m *rateMember) plan(now int64, ahead uint64, cost, _ int) (least, latest int64) {
-	at := m.state.Due(now, ahead, cost)
-	return at, at
-}
-func (m *rateMember) outlook(now int64) outlook { return &sumOutlook{m: m, now: now} }
-func (m *rateMember) take(now, since int64, cost int) uint64 {
+
+func (l *rateLimit) Take(now, since int64, cost int) (mark uint64) {
 	if cost > 1 {
-		m.state.Track() // entries that have costs are likely to be settled
+		// Entries that have costs are likely to be settled. From then on all entries need the lock: no cell
+		// keeps the account.
+		l.state.Track()
 	}
-	return m.state.Take(now, since, cost)
-}
-func (m *rateMember) woke(now, granted int64)  { m.state.Woke(now, granted) }
-func (m *rateMember) leave(uint64, int, error) {}
-func (m *rateMember) undo(now int64, mark uint64, cost int, granted int64) (later bool) {
-	m.state.Undo(now, granted, mark, cost)
-	return true // lateness until here is of no account
-}
-func (m *rateMember) settle(now int64, mark uint64, cost, actual int) (later bool) {
-	m.state.Settle(now, mark, cost, actual)
-	return true
+	return l.state.Take(now, since, cost)
 }
 
-func (m *rateMember) bucket() *schedule.Schedule { return &m.state }
-func (m *rateMember) entry(mark uint64) uint64   { return mark }
-
-// rateKeeper is the Rate that a pass goes back to.
+// rateKeeper is the Rate that a pass goes back to. It is a type of its own so that Leave and Settle are not
+// methods of Rate.
 type rateKeeper Rate
 
 func (k *rateKeeper) Leave(uint64, int, error) {}
 func (k *rateKeeper) Settle(mark uint64, cost, actual int) {
-	k.n.lane.settle([]uint64{mark}, cost, actual)
+	(*Rate)(k).limit().settle(mark, cost, actual)
 }

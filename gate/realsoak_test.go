@@ -133,7 +133,7 @@ func TestSoakStopped(t *testing.T) {
 	if os.Getenv("ESCAPEMENT_SOAK_CHILD") != "" {
 		g := gate.NewRate(pace.PerSecond(1000), nil)
 		began := time.Now()
-		bound := bounded{perSecond: 1000, burst: 1, slack: 10 * time.Millisecond}
+		bound := bounded{perSecond: 1000, burst: 1, slack: 100 * time.Millisecond}
 		for stop := soakFor(t); time.Since(began) < stop; {
 			before := time.Since(began)
 			g.Wait(t.Context())

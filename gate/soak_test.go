@@ -79,7 +79,7 @@ func TestStallIsNoBurst(t *testing.T) {
 	const (
 		perSecond = 1000
 		stall     = 500 * time.Millisecond
-		waiting   = 700
+		waiting   = 1000
 	)
 	for _, mock := range []bool{true, false} {
 		for _, burst := range []int{1, 7} {
@@ -90,7 +90,7 @@ func TestStallIsNoBurst(t *testing.T) {
 						makeUp := slack
 						switch {
 						case slack == 0:
-							makeUp = 10 * time.Millisecond
+							makeUp = 100 * time.Millisecond
 						case slack < 0:
 							makeUp = 0
 						}

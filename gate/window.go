@@ -3,167 +3,241 @@ package gate
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/bits"
 	"time"
 
 	"github.com/benbjohnson/clock"
 
+	"github.com/escapement-go/escapement/internal/queue"
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // WindowOptions are the settings of a [Window]. Nil, as well as the zero value, means
 // the defaults.
 type WindowOptions struct {
-	// Guard widens the span, because the far side counts arrivals and not departures:
-	// what leaves evenly arrives with the jitter of the network, and a window that was
-	// just full here is overfull there. Take as much as the calls' time under way
-	// varies. 0 means none.
+	// Guard widens the span, because the far side counts arrivals and not departures. What leaves evenly
+	// arrives with the jitter of the network, and a window that was just full here is overfull there. Take
+	// as much as the calls' time under way varies. 0 means none.
 	Guard time.Duration
+
+	// UntilAnswer makes an entry count from its grant until one span after it was left, and not until one
+	// span after its grant. The far side counts a call when it arrives there, which is at some time
+	// between. So the limit holds whatever the network does, without a Guard.
+	//
+	// Entries that take long hold up others: with n and a span, and calls that take d, n go in each span +
+	// d. Leave every pass then, and settle it before.
+	UntilAnswer bool
 
 	// Clock is where the time comes from. Nil means the real clock.
 	Clock clock.Clock
 }
 
-// Window is a gate for at most n tokens in any span of time, wherever it is laid: a
-// sliding window log, exact by the instants of the grants. A span is half open: a token
-// that went at t counts until just before t + span. It is the right gate for an API that
-// documents a sliding window, and a safe one for a fixed window, whose beginning only
-// the API knows.
+// Window is a gate for at most n tokens in any span of time, wherever it is laid. It is the right gate for
+// an API that documents a sliding window. It is a safe one for a fixed window, whose beginning only the API
+// knows.
 //
-// It lets n go at once and then nobody until the first of them is span ago; for even
-// spacing see [Rate]. It remembers the entries of the last span, at most n apart from those
-// settled to nothing, in 24 bytes each.
+// It is a sliding window log, exact by the instants of the grants. A span is half open: a token that went
+// at t counts until just before t + span.
 //
-// Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make one with
-// [NewWindow]; the zero value does not work.
-type Window struct {
-	clk  *timing.Clock
-	most int
-	span int64     // guard included
-	log  windowLog // guarded by the domain
-	line []run     // guarded by the domain: for outlook to use again
-	held int64     // guarded by the domain: no entry is admitted before
-	n    node
+// It admits n at once, and then none until the first of them is a span ago; for even spacing see [Rate]. It
+// remembers the entries of the last span, at most n apart from those settled to nothing, in 24 bytes each.
+//
+// Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make one with [NewWindow];
+// the zero value does not work.
+type Window struct{ l *windowLimit }
+
+// windowLimit is a Window as its queue sees it. All but what is fixed is guarded by the lock.
+type windowLimit struct {
+	single
+	guard time.Duration // fixed
+	until bool          // fixed: entries count until a span after they have left
+	most  int
+	span  int64     // guard included
+	held  int64     // no entry is admitted before
+	open  total     // if until: what entries cost that have yet to leave; they are not in the log
+	log   windowLog // of the entries that still count
+	line  []run     // for windowOutlook to use again
 }
 
-// NewWindow returns a gate for at most n tokens in any span, none of them used. It
-// panics if n is less than 1, the span not positive, or the guard negative.
+// NewWindow returns a gate for at most n tokens in any span, none of them used. Nil options mean the
+// defaults. It panics if n is less than 1, the span not positive, or the guard negative.
 func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
-	if n < 1 {
-		panic(fmt.Sprintf("gate: NewWindow: n must be at least 1, got %d", n))
-	}
-	if span < 1 {
-		panic(fmt.Sprintf("gate: NewWindow: span must be positive, got %v", span))
-	}
 	if o == nil {
 		o = &WindowOptions{}
 	}
+	checkWindow("NewWindow", n, span)
 	if o.Guard < 0 {
 		panic(fmt.Sprintf("gate: NewWindow: Guard must not be negative, got %v", o.Guard))
 	}
-	g := &Window{clk: timing.New(o.Clock), most: n, span: timing.Later(int64(span), o.Guard)}
-	g.n.init(g.member(), g.clk)
-	g.n.alarm.Tune(timing.Auto, g.span/int64(n), 0)
-	return g
+	l := &windowLimit{guard: o.Guard, until: o.UntilAnswer}
+	l.init(l, timing.New(o.Clock), kind{keeps: o.UntilAnswer})
+	l.plan(n, span)
+	return &Window{l}
+}
+
+// checkWindow panics on a plan that no Window can have. name is the function, for the panic.
+func checkWindow(name string, n int, span time.Duration) {
+	if n < 1 {
+		panic(fmt.Sprintf("gate: %s: n must be at least 1, got %d", name, n))
+	}
+	if span < 1 {
+		panic(fmt.Sprintf("gate: %s: span must be positive, got %v", name, span))
+	}
+}
+
+// plan sets the limit and tells the alarm how often entries are due. The guard is part of the span from
+// here on.
+func (l *windowLimit) plan(n int, span time.Duration) {
+	l.most, l.span = n, timing.Later(int64(span), l.guard)
+	l.Tune(timing.Auto, l.span/int64(n), 0)
 }
 
 // Enter is described at [Gate]. A cost above n is a *[CapacityError].
 func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Window.Enter", ctx, cost)
+	l := g.limit()
 	if timing.Closed(ctx.Done()) {
-		g.n.lane.abandoned.Add(1)
-		return Pass{}, context.Cause(ctx)
+		return Pass{}, l.ended(ctx)
 	}
-	mark, err := g.n.lane.enter(ctx, cost, nil)
+	mark, err := l.enter(ctx, cost)
 	if err != nil {
 		return Pass{}, err
 	}
-	return Pass{(*windowKeeper)(g), mark, cost}, nil
+	return l.pass(mark, cost), nil
 }
 
 // TryEnter is described at [Gate].
 func (g *Window) TryEnter(cost int) (Pass, bool) {
 	checkCost("Window.TryEnter", cost)
-	mark, ok := g.n.lane.tryEnter(cost, nil)
+	l := g.limit()
+	mark, ok := l.tryEnter(cost)
 	if !ok {
-		g.n.lane.refused.Add(1)
 		return Pass{}, false
 	}
-	return Pass{(*windowKeeper)(g), mark, cost}, true
+	return l.pass(mark, cost), true
 }
 
-// Hold keeps everyone out, whoever waits and whoever comes, until d from now. Then as
-// many may go as the window has room for. A hold is never shortened: one that would end
-// earlier than another does nothing, nor does a d that is not positive.
-func (g *Window) Hold(d time.Duration) {
-	if d > 0 {
-		g.n.change(func(now int64) { g.held = max(g.held, timing.Later(now, d)) })
+// pass returns the pass of an entry. One that counts until its answer must be left, so it has a ticket.
+func (l *windowLimit) pass(mark uint64, cost int) Pass {
+	if l.until {
+		return newTicket(l, queue.Claim{Cost: cost, Mark: mark})
 	}
+	return Pass{(*windowKeeper)(l), mark, cost}
+}
+
+func (g *Window) limit() *windowLimit {
+	if g.l == nil {
+		panicOnZero()
+	}
+	return g.l
+}
+
+// SetLimit changes the number of tokens and the span, at once and for all waiters. The Guard stays. Tokens
+// that still count, count by the new span; those that had ceased to count don't come back. A waiter whose
+// cost is above n gets a *[CapacityError]. It panics as [NewWindow] does.
+func (g *Window) SetLimit(n int, span time.Duration) {
+	checkWindow("Window.SetLimit", n, span)
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.log.expire(now, l.span)
+		l.plan(n, span)
+		return queue.Later
+	})
+}
+
+// Hold admits no entry, waiting or new, until d from now. Then as many are admitted as the window has room
+// for.
+//
+// A hold is never shortened: one that would end earlier than another does nothing. Nor does a d that is not
+// positive.
+func (g *Window) Hold(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.held = max(l.held, timing.Later(now, d))
+		return queue.Later
+	})
 }
 
 // Stats returns the statistics of the gate at this instant.
-func (g *Window) Stats() Stats {
-	d := g.n.lock()
-	defer d.unlock()
-	now := g.n.lane.read(d)
-	g.log.expire(now, g.span)
-	return g.n.stats(now, g.log.used, g.held, g.log.used == 0 && g.held <= now)
+func (g *Window) Stats() Stats { return g.limit().Stats() }
+
+func (l *windowLimit) Stats() (s Stats) {
+	l.View(func(now int64) {
+		s = l.stats(now, l.held)
+		l.log.expire(now, l.span)
+		s.InUse = l.used()
+		s.Idle = s.InUse == 0 && l.held <= now && s.Waiting == 0
+	})
+	return s
 }
 
-// over returns the instant at which what went at the given one no longer counts.
-func (g *Window) over(at int64) int64 { return timing.Later(at, time.Duration(g.span)) }
+func (g *Window) member() member { return g.limit() }
+func (g *Window) part() part     { return g.limit() }
 
-// windowMember is the Window that its domain sees.
-type windowMember Window
+func (l *windowLimit) restsAt(int64) (at int64) {
+	l.View(func(now int64) {
+		at = l.resting(now, l.Due(now, now, 0, l.most)) // when all tokens are there
+	})
+	return at
+}
 
-func (g *Window) member() member { return (*windowMember)(g) }
+// over returns the instant at which an entry of the given instant no longer counts.
+func (l *windowLimit) over(at int64) int64 { return timing.Later(at, time.Duration(l.span)) }
 
-func (m *windowMember) Stats() Stats           { return (*Window)(m).Stats() }
-func (m *windowMember) node() *node            { return &m.n }
-func (m *windowMember) sync()                  {}
-func (m *windowMember) open(int64)             {}
-func (m *windowMember) broken() error          { return nil }
-func (m *windowMember) limit() int             { return m.most }
-func (m *windowMember) limitName() string      { return "" }
-func (m *windowMember) arrive(now int64) int64 { return now }
+// used returns how many tokens count.
+func (l *windowLimit) used() int { return sum(l.log.used, l.open.tokens()) }
 
-func (m *windowMember) due(now, since int64, cost int) int64 {
-	m.log.expire(now, m.span)
-	at := max(since, m.held)
-	if tokens := m.log.used + cost - m.most; tokens > 0 {
-		return max(at, (*Window)(m).over(m.log.holder(tokens)))
+func (l *windowLimit) Capacity() int { return l.most }
+
+func (l *windowLimit) Due(now, since int64, _ uint64, cost int) int64 {
+	l.log.expire(now, l.span)
+	at := max(since, l.held)
+	tokens := l.used() - l.most + cost // that must cease to count
+	switch {
+	case tokens <= 0:
+		return at
+	case tokens > l.log.used:
+		return never // entries must leave first
 	}
-	// A waiter is due from the instant on at which there was room for it, not from its arrival.
-	return max(at, min(now, m.log.freed))
+	return max(at, l.over(l.log.holder(tokens)))
 }
 
-// plan counts the tokens that must have been freed before the entry can go. Those beyond the log are
-// of entries that are still to come, each a span after the one that is n tokens before it. That is
-// when the entry goes if the costs before it fill the window each time; if they don't, there are at
-// least most+1-dearest tokens in each span, or the next of them would have gone, too.
-func (m *windowMember) plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
-	g := (*Window)(m)
-	m.log.expire(now, m.span)
-	least = max(now, m.held)
-	tokens := add(ahead, cost)
-	spans := tokens/uint64(max(m.most+1-dearest, 1)) + 1
-	latest = g.spans(least, spans)
-	if free := m.most - m.log.used; free >= 0 {
+// Plan counts the tokens that must have been freed before the entry can go. Those beyond the log are of
+// entries that are still to come, each a span after the one that is n tokens before it.
+//
+// That is when the entry goes if the costs before it fill the window each time. If they don't, at least
+// most+1-dearest tokens go in each span: with fewer, the next entry would have gone, too. Of entries that
+// have yet to leave, it is known only that they don't leave before now.
+func (l *windowLimit) Plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
+	l.log.expire(now, l.span)
+	least = max(now, l.held)
+	tokens := plus(ahead, cost)
+	latest = l.spans(least, tokens/uint64(max(l.most+1-dearest, 1))+1)
+	used := l.used()
+	if free := l.most - used; free >= 0 {
 		tokens -= min(tokens, uint64(free))
 	} else {
-		tokens = add(tokens, -free)
+		tokens = plus(tokens, -free)
 	}
 	if tokens == 0 {
 		return least, latest
 	}
 	rounds := uint64(0)
-	if used := uint64(m.log.used); tokens > used {
-		rounds = (tokens - used + uint64(m.most) - 1) / uint64(m.most)
-		tokens -= min(tokens, rounds*uint64(m.most))
+	if tokens > uint64(used) {
+		rounds = (tokens - uint64(used) + uint64(l.most) - 1) / uint64(l.most)
+		tokens -= min(tokens, rounds*uint64(l.most))
 	}
-	if tokens > 0 {
-		least = max(least, g.over(m.log.holder(int(tokens))))
+	switch {
+	case tokens > uint64(l.log.used):
+		least = max(least, l.over(now))
+	case tokens > 0:
+		least = max(least, l.over(l.log.holder(int(tokens))))
 	}
-	least = g.spans(least, rounds)
+	least = l.spans(least, rounds)
 	if dearest <= 1 {
 		latest = least
 	}
@@ -171,38 +245,101 @@ func (m *windowMember) plan(now int64, ahead uint64, cost, dearest int) (least, 
 }
 
 // spans returns the instant so many spans after at.
-func (g *Window) spans(at int64, n uint64) int64 {
-	if n > uint64(never/g.span) {
+func (l *windowLimit) spans(at int64, n uint64) int64 {
+	if n > uint64(never/l.span) {
 		return never
 	}
-	return timing.Later(at, time.Duration(n*uint64(g.span)))
+	return timing.Later(at, time.Duration(n*uint64(l.span)))
 }
 
-func (m *windowMember) outlook(now int64) outlook {
-	m.log.expire(now, m.span)
-	m.line = m.line[:0]
-	return &windowOutlook{m: m, windowView: windowView{at: max(now, m.held), used: m.log.used, first: m.log.first}}
+func (l *windowLimit) Outlook(now int64) queue.Outlook {
+	l.log.expire(now, l.span)
+	l.line = append(l.line[:0], run{at: now, tokens: l.open.tokens()})
+	return &windowOutlook{l: l, windowView: windowView{at: max(now, l.held), used: l.used(), first: l.log.first}}
 }
 
-func (m *windowMember) take(now, _ int64, cost int) uint64 { return m.log.push(now, cost) }
-
-func (m *windowMember) woke(int64, int64)        {}
-func (m *windowMember) leave(uint64, int, error) {}
-func (m *windowMember) undo(now int64, mark uint64, _ int, _ int64) (later bool) {
-	m.log.expire(now, m.span)
-	m.log.change(now, mark, 0)
-	return false
-}
-func (m *windowMember) settle(now int64, mark uint64, cost, actual int) (later bool) {
-	m.log.expire(now, m.span)
-	m.log.settle(now, mark, actual)
-	return actual > cost
+func (l *windowLimit) Take(now, _ int64, cost int) (mark uint64) {
+	if l.until {
+		l.open.add(cost)
+		return 0
+	}
+	return l.log.push(now, cost)
 }
 
-// windowKeeper is the Window that a pass goes back to.
-type windowKeeper Window
+func (l *windowLimit) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
+	if l.until {
+		l.open.sub(cost)
+		l.open.add(actual)
+	} else {
+		l.log.expire(now, l.span)
+		l.log.settle(mark, actual)
+	}
+	if actual > cost {
+		return queue.Later
+	}
+	return queue.Sooner
+}
+
+func (l *windowLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
+	if l.until {
+		l.open.sub(cost)
+	} else {
+		l.log.expire(now, l.span)
+		l.log.change(mark, 0)
+	}
+	return queue.Sooner
+}
+
+func (l *windowLimit) leave(c queue.Claim, _ error) {
+	if !l.until {
+		return
+	}
+	l.Change(func(now int64) queue.Effect {
+		l.open.sub(c.Cost)
+		l.log.expire(now, l.span)
+		// A debt of n already admits nothing. It must leave room to count the entries after it.
+		l.log.push(now, min(c.Cost, max(l.most, (math.MaxInt-l.log.used)/2), math.MaxInt-l.log.used))
+		return queue.Later // than if it had left as early as was possible
+	})
+}
+
+// total counts tokens exactly, also where debts come to more than an int.
+type total struct{ high, low uint64 }
+
+func (t *total) add(n int) {
+	low, carry := bits.Add64(t.low, uint64(n), 0)
+	t.high, t.low = t.high+carry, low
+}
+
+func (t *total) sub(n int) {
+	low, borrow := bits.Sub64(t.low, uint64(n), 0)
+	t.high, t.low = t.high-borrow, low
+}
+
+// tokens returns the total, or the highest int if that is less.
+func (t total) tokens() int {
+	if t.high > 0 || t.low > math.MaxInt {
+		return math.MaxInt
+	}
+	return int(t.low)
+}
+
+// sum adds tokens, of which there are no more than can be counted.
+func sum(a, b int) int {
+	if a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
+}
+
+// plus adds up costs without wrapping around.
+func plus(sum uint64, cost int) uint64 { return sum + min(uint64(cost), math.MaxUint64-sum) }
+
+// windowKeeper is the Window that a pass goes back to. It is a type of its own so that Leave and Settle are
+// not methods of the limit.
+type windowKeeper windowLimit
 
 func (k *windowKeeper) Leave(uint64, int, error) {}
 func (k *windowKeeper) Settle(mark uint64, cost, actual int) {
-	k.n.lane.settle([]uint64{mark}, cost, actual)
+	(*windowLimit)(k).settle(mark, cost, actual)
 }

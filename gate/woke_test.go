@@ -87,7 +87,8 @@ func pass(t *testing.T, g gate.Gate, n int) {
 }
 
 // An entry whose context ends at the very instant at which a late alarm lets it go has either
-// got in, or is as if it had never come: whoever is behind it makes up for the lateness.
+// got in, or gives its token to the one behind it at once. If it was admitted first, the lateness is not made
+// up for then.
 func TestContextEndsWithLateAlarm(t *testing.T) {
 	const interval, late = 10 * time.Millisecond, 4 * time.Millisecond
 	for range 100 {
@@ -101,9 +102,9 @@ func TestContextEndsWithLateAlarm(t *testing.T) {
 			synctest.Wait()
 			time.AfterFunc(interval+late, cancel)
 			go func() { second <- g.Wait(t.Context()) }()
-			want := interval + late
+			want, latest := interval+late, interval
 			if <-first == nil {
-				want += interval
+				want, latest = want+interval, interval-late
 			}
 			if err := <-second; err != nil {
 				t.Error(err)
@@ -111,8 +112,8 @@ func TestContextEndsWithLateAlarm(t *testing.T) {
 			if at := time.Since(start); at != want {
 				t.Errorf("the second entered at %v, want %v", at, want)
 			}
-			if due := g.Stats().NextDue; due != interval-late {
-				t.Errorf("after it, the next is due in %v, want %v", due, interval-late)
+			if due := g.Stats().NextDue; due != interval-late && due != latest {
+				t.Errorf("after it, the next is due in %v, want %v or %v", due, interval-late, latest)
 			}
 		})
 	}

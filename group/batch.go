@@ -105,28 +105,42 @@ func (b *batcher[T]) add(v T, ok bool) bool {
 func (b *batcher[T]) gather() bool {
 	switch {
 	case b.wait < 0:
-		for len(b.batch) < b.n {
-			select {
-			case v, ok := <-b.in:
-				if !b.add(v, ok) {
-					return false
-				}
-				continue
-			default:
-			}
-			break
-		}
-		return true
+		return b.gatherReady()
 	case b.wait == 0:
-		for len(b.batch) < b.n {
-			v, ok := receive(&b.flow, b.in)
-			if !ok {
+		return b.gatherFull()
+	}
+	return b.gatherTimed()
+}
+
+// gatherReady adds the values that can be received at once.
+func (b *batcher[T]) gatherReady() bool {
+	for len(b.batch) < b.n {
+		select {
+		case v, ok := <-b.in:
+			if !b.add(v, ok) {
 				return false
 			}
-			b.batch = append(b.batch, v)
+		default:
+			return true
 		}
-		return true
 	}
+	return true
+}
+
+// gatherFull adds values until the batch is full.
+func (b *batcher[T]) gatherFull() bool {
+	for len(b.batch) < b.n {
+		v, ok := receive(&b.flow, b.in)
+		if !ok {
+			return false
+		}
+		b.batch = append(b.batch, v)
+	}
+	return true
+}
+
+// gatherTimed adds values until the batch is full, or its first value has waited long enough.
+func (b *batcher[T]) gatherTimed() bool {
 	now := b.clk.Now()
 	b.due = timing.Later(now, b.wait)
 	b.timer.Set(now, b.due)

@@ -229,16 +229,16 @@ func (c aChain) gates(b *bubble.B) (limits, gates []gate.Gate) {
 	return limits, gates
 }
 
-func (l aLink) stage(b *bubble.B, gates []gate.Gate) *group.Stage {
-	s := &group.Stage{Workers: l.Workers, Ordered: l.Ordered, Buffer: l.Buffer}
+func (l aLink) stage(b *bubble.B, gates []gate.Gate) (s *group.Stage, cost group.Cost[int]) {
+	s = &group.Stage{Workers: l.Workers, Ordered: l.Ordered, Buffer: l.Buffer}
 	if l.Gate >= 0 {
 		s.Gate = gates[l.Gate]
-		s.Cost = func(v int) int {
+		cost = func(v int) int {
 			pause(b, v*v%(l.Late+1))
 			return l.cost(v)
 		}
 	}
-	return s
+	return s, cost
 }
 
 // pause lets n milliseconds pass.

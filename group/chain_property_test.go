@@ -96,18 +96,19 @@ func (r *chainRun) use(l aLink, v int, now time.Duration, sign int) {
 }
 
 func (r *chainRun) link(in <-chan int, i int, l aLink) <-chan int {
-	g, s := r.g, l.stage(r.b, r.gates)
+	g := r.g
+	s, cost := l.stage(r.b, r.gates)
 	f := func(_ context.Context, v int) (int, error) { return l.next(v), r.call(i, 0, l, v) }
 	same := func(_ context.Context, v int) (int, error) { return v, r.call(i, 1, l, v) }
 	switch l.Kind {
 	case "Map":
-		return group.Map(g, in, f, s)
+		return group.Map(g, in, f, s, cost)
 	case "TryMap":
-		return group.FilterMap(g, group.TryMap(g, in, f, s), func(_ context.Context, r group.Result[int, int]) (int, bool, error) {
+		return group.FilterMap(g, group.TryMap(g, in, f, s, cost), func(_ context.Context, r group.Result[int, int]) (int, bool, error) {
 			return r.Value, r.Err == nil, nil
 		}, nil)
 	case "FilterMap":
-		return group.FilterMap(g, in, func(_ context.Context, v int) (int, bool, error) { return v, l.keeps(v), r.call(i, 0, l, v) }, s)
+		return group.FilterMap(g, in, func(_ context.Context, v int) (int, bool, error) { return v, l.keeps(v), r.call(i, 0, l, v) }, s, cost)
 	case "FlatMap":
 		return group.FlatMap(g, in, func(_ context.Context, v int, send func(int) bool) error {
 			err := r.call(i, 0, l, v)
@@ -117,7 +118,7 @@ func (r *chainRun) link(in <-chan int, i int, l aLink) <-chan int {
 				}
 			}
 			return err
-		}, s)
+		}, s, cost)
 	case "Batch":
 		o := &group.BatchOptions{Wait: time.Duration(l.Wait) * ms, Clock: r.b.Clock()}
 		return group.Flatten(g, group.Batch(g, in, l.Size, o))
@@ -126,12 +127,12 @@ func (r *chainRun) link(in <-chan int, i int, l aLink) <-chan int {
 	case "side":
 		a, b := group.Tee(g, in)
 		g.Go(func() error {
-			return group.ForEach(g, b, func(_ context.Context, v int) error { return r.call(i, 0, l, v) }, s)
+			return group.ForEach(g, b, func(_ context.Context, v int) error { return r.call(i, 0, l, v) }, s, cost)
 		})
 		return a
 	case "diamond":
 		a, b := group.Tee(g, in)
-		return group.Merge(g, group.Map(g, a, f, s), group.Map(g, b, same, s))
+		return group.Merge(g, group.Map(g, a, f, s, cost), group.Map(g, b, same, s, cost))
 	}
 	panic(l.Kind)
 }
@@ -146,6 +147,7 @@ func (r *chainRun) sink(in <-chan int) (got []int, err error) {
 		}
 		return sinks[name](g, in)
 	case "ForEach":
+		s, cost := r.Last.stage(r.b, r.gates)
 		err = group.ForEach(g, in, func(_ context.Context, v int) error {
 			err := r.call(len(r.Links), 0, r.Last, v)
 			if err == nil {
@@ -154,7 +156,7 @@ func (r *chainRun) sink(in <-chan int) (got []int, err error) {
 				r.mu.Unlock()
 			}
 			return err
-		}, r.Last.stage(r.b, r.gates))
+		}, s, cost)
 		return got, err
 	case "First":
 		v, ok, err := group.First(g, in)

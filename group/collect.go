@@ -141,14 +141,15 @@ func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Conte
 // error of f, or of entering the gate, fails the group. Nothing comes out, so Ordered and
 // Buffer have no meaning here; one worker works in order.
 //
-// It panics if g, in or f is nil, and where s breaks a rule.
-func ForEach[A any](g *Group, in <-chan A, f func(context.Context, A) error, s *Stage) error {
+// It panics if g, in or f is nil, and where s or cost breaks a rule.
+func ForEach[A any](g *Group, in <-chan A, f func(context.Context, A) error, s *Stage, cost ...Cost[A]) error {
 	checkArguments("ForEach", g, in, f == nil)
 	d := s.withDefaults("ForEach")
 	m := &caller[A, struct{}]{f: func(ctx context.Context, a A) (struct{}, bool, error) {
 		return struct{}{}, false, f(ctx, a)
 	}}
-	m.init("ForEach", g, &d)
+	m.cost = costOf("ForEach", &d, cost)
+	m.init(g, &d)
 	var end sink
 	end.begin(g)
 	finished := make(chan struct{})

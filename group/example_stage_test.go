@@ -335,7 +335,7 @@ func ExampleFirst() {
 }
 
 // Files of different sizes, of which no more than 100 MB are in memory at once.
-func ExampleStage_cost() {
+func ExampleCost() {
 	type file struct {
 		name string
 		mb   int
@@ -346,8 +346,7 @@ func ExampleStage_cost() {
 	err := group.ForEach(g, files, func(context.Context, file) error { return nil }, &group.Stage{
 		Workers: 3,
 		Gate:    memory,
-		Cost:    func(f file) int { return f.mb },
-	})
+	}, func(f file) int { return f.mb })
 	fmt.Println(err, memory.Stats().Granted)
 	// Output: <nil> 3
 }

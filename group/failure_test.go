@@ -376,7 +376,7 @@ func TestNothingIsCalledAfterFailure(t *testing.T) {
 			return group.Generate(g, func(context.Context, func(int) bool) error { t.Error("Generate's f was called"); return nil })
 		},
 		"Map": func(g *group.Group) <-chan int {
-			return group.Map(g, counted(3), double, &group.Stage{Gate: &fakeGate{}, Cost: asked("Map's Cost")})
+			return group.Map(g, counted(3), double, &group.Stage{Gate: &fakeGate{}}, asked("Map's Cost"))
 		},
 	} {
 		inBubble(t, func(t *testing.T) {

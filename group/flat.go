@@ -8,7 +8,7 @@ import "context"
 //
 // send returns false once the group has ended, as it will from then on: f should return. It
 // must not be used after f has returned, nor by two goroutines at once. FlatMap panics if g,
-// in or f is nil, and where s breaks a rule.
+// in or f is nil, and where s or cost breaks a rule.
 //
 // In an ordered stage all results of an item come before those of the next. Results of items
 // whose turn has not come wait in the stage, at most Buffer of them for all items together.
@@ -29,17 +29,17 @@ import "context"
 // has room for. Where an item has very many results, or no end of them, leave Stage.Gate nil
 // and enter the gate inside f, with [gate.Do], around each call that makes some of them. Call
 // send outside of it.
-func FlatMap[A, B any](g *Group, in <-chan A, f func(ctx context.Context, a A, send func(B) bool) error, s *Stage) <-chan B {
+func FlatMap[A, B any](g *Group, in <-chan A, f func(ctx context.Context, a A, send func(B) bool) error, s *Stage, cost ...Cost[A]) <-chan B {
 	checkArguments("FlatMap", g, in, f == nil)
 	d := s.withDefaults("FlatMap")
 	m := &flatMapper[A, B]{in: in, out: make(chan B, d.Buffer)}
 	m.f = func(ctx context.Context, a flight[A, B]) (struct{}, bool, error) {
 		return struct{}{}, false, f(ctx, a.item, a.send)
 	}
-	if cost := costOf[A]("FlatMap", &d); cost != nil {
-		d.Cost = func(a flight[A, B]) int { return cost(a.item) }
+	if cost := costOf("FlatMap", &d, cost); cost != nil {
+		m.cost = func(a flight[A, B]) int { return cost(a.item) }
 	}
-	m.init("FlatMap", g, &d)
+	m.init(g, &d)
 	work := m.work
 	if d.Ordered && d.Workers > 1 {
 		m.order = newOrder(&m.flow, m.out, &d)

@@ -63,12 +63,11 @@ func TestFlatMapInOrderBehindSlots(t *testing.T) {
 				if !finishes(b, cancel, func() {
 					got, err = group.Collect(g, group.FlatMap(g, counted(c.items), several(c.results), &group.Stage{
 						Workers: c.workers, Ordered: true, Buffer: c.buffer, Gate: slots,
-						Cost: func(n int) int {
-							if n%c.workers == 0 {
-								b.Sleep(ms) // the others come first
-							}
-							return 1
-						},
+					}, func(n int) int {
+						if n%c.workers == 0 {
+							b.Sleep(ms) // the others come first
+						}
+						return 1
 					}))
 				}) {
 					b.Fatal("stuck")

@@ -8,16 +8,16 @@ import (
 )
 
 // Map returns a channel of what f makes of the values of in. f is called with the group's
-// context, by as many workers as s says. The first error of f, or of entering the gate,
-// fails the group: a *[gate.CapacityError], a *[gate.DeadlineError] or whatever the gate has.
-// If the group ends, items that were taken are lost, results that were not read may be, and
-// the error says so.
+// context, by as many workers as s says. What an item costs at the gate of s is 1, or what cost
+// returns for it. The first error of f, or of entering the gate, fails the group: a
+// *[gate.CapacityError], a *[gate.DeadlineError] or whatever the gate has. If the group ends,
+// items that were taken are lost, results that were not read may be, and the error says so.
 //
 // The stage works until in is closed, or the group ends. An f that ends its goroutine fails
-// the group. Map panics if g, in or f is nil, and where s breaks a rule.
-func Map[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage) <-chan B {
+// the group. Map panics if g, in or f is nil, and where s or cost breaks a rule.
+func Map[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage, cost ...Cost[A]) <-chan B {
 	checkArguments("Map", g, in, f == nil)
-	return startMapper("Map", g, in, s, nil, func(ctx context.Context, a A) (B, bool, error) {
+	return startMapper("Map", g, in, s, cost, nil, func(ctx context.Context, a A) (B, bool, error) {
 		b, err := f(ctx, a)
 		return b, true, err
 	})
@@ -35,11 +35,11 @@ type Result[A, B any] struct {
 // context fails the group. What to do about errors is up to who reads, for example to
 // let some of them pass and return the others from the next stage. A gate learns from f's
 // error as it does in Map.
-func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage) <-chan Result[A, B] {
+func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage, cost ...Cost[A]) <-chan Result[A, B] {
 	checkArguments("TryMap", g, in, f == nil)
 	refused := func(a A, err error) Result[A, B] { return Result[A, B]{Item: a, Err: err} }
 	f = guard(g, f)
-	return startMapper("TryMap", g, in, s, refused, func(ctx context.Context, a A) (Result[A, B], bool, error) {
+	return startMapper("TryMap", g, in, s, cost, refused, func(ctx context.Context, a A) (Result[A, B], bool, error) {
 		b, err := f(ctx, a)
 		return Result[A, B]{a, b, err}, true, err
 	})
@@ -47,9 +47,9 @@ func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, erro
 
 // FilterMap is [Map] where f also says whether there is a result: with false nothing comes
 // out for the item. What it holds and how it fails is as for Map.
-func FilterMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, bool, error), s *Stage) <-chan B {
+func FilterMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, bool, error), s *Stage, cost ...Cost[A]) <-chan B {
 	checkArguments("FilterMap", g, in, f == nil)
-	return startMapper("FilterMap", g, in, s, nil, f)
+	return startMapper("FilterMap", g, in, s, cost, nil, f)
 }
 
 // guard makes f's panics errors, if the group wants that.
@@ -67,16 +67,15 @@ func guard[A, B any](g *Group, f func(context.Context, A) (B, error)) func(conte
 type caller[A, B any] struct {
 	flow
 	gate    gate.Gate
-	cost    func(A) int // nil: 1
-	first   doing       // what a worker does first with an item
+	cost    Cost[A] // nil: 1
+	first   doing   // what a worker does first with an item
 	f       func(context.Context, A) (B, bool, error)
 	refused func(A, error) B // what an item that the gate refused comes to; nil: errors fail the group
 }
 
-func (m *caller[A, B]) init(name string, g *Group, s *Stage) {
+func (m *caller[A, B]) init(g *Group, s *Stage) {
 	m.flow.init(g)
 	m.gate = s.Gate
-	m.cost = costOf[A](name, s)
 	m.first = inFlight
 	if m.gate != nil {
 		m.first = atGate
@@ -155,11 +154,11 @@ type mapper[A, B any] struct {
 	order *order[B] // nil: as they come
 }
 
-func startMapper[A, B any](name string, g *Group, in <-chan A, s *Stage, refused func(A, error) B, f func(context.Context, A) (B, bool, error)) <-chan B {
+func startMapper[A, B any](name string, g *Group, in <-chan A, s *Stage, cost []Cost[A], refused func(A, error) B, f func(context.Context, A) (B, bool, error)) <-chan B {
 	d := s.withDefaults(name)
 	m := &mapper[A, B]{in: in, out: make(chan B, d.Buffer)}
-	m.f, m.refused = f, refused
-	m.init(name, g, &d)
+	m.f, m.refused, m.cost = f, refused, costOf(name, &d, cost)
+	m.init(g, &d)
 	work := m.work
 	if d.Ordered && d.Workers > 1 {
 		m.order = newOrder(&m.flow, m.out, &d)

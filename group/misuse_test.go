@@ -27,6 +27,8 @@ func TestMisuseOfArguments(t *testing.T) {
 	flat := func(context.Context, int, func(int) bool) error { return nil }
 	each := func(context.Context, int) error { return nil }
 	sum := func(context.Context, int, int) (int, error) { return 0, nil }
+	one := func(int) int { return 1 }
+	slots := &group.Stage{Gate: gate.NewConcurrency(1)}
 	var (
 		noSlots   *gate.Concurrency
 		noContext context.Context
@@ -61,31 +63,29 @@ func TestMisuseOfArguments(t *testing.T) {
 		"Map: in must not be nil":                                 func() { group.Map(g, nil, number, nil) },
 		"Map: f must not be nil":                                  func() { group.Map[int, int](g, in, nil, nil) },
 		"Map: Stage.Workers must not be negative, got -1":         func() { group.Map(g, in, number, &group.Stage{Workers: -1}) },
-		"Map: Stage.Cost must come with a Gate, got none":         func() { group.Map(g, in, number, &group.Stage{Cost: func(int) int { return 1 }}) },
-		"Map: Stage.Cost must be a func(int) int, got a func(string) int": func() {
-			group.Map(g, in, number, &group.Stage{Gate: gate.NewConcurrency(1), Cost: func(string) int { return 1 }})
-		},
-		"Map: Stage.Cost must be a func(int) int, got a int": func() { group.Map(g, in, number, &group.Stage{Gate: gate.NewConcurrency(1), Cost: 1}) },
-		"TryMap: in must not be nil":                         func() { group.TryMap(g, nil, number, nil) },
-		"TryMap: f must not be nil":                          func() { group.TryMap[int, int](g, in, nil, nil) },
-		"FilterMap: f must not be nil":                       func() { group.FilterMap[int, int](g, in, nil, nil) },
-		"FlatMap: in must not be nil":                        func() { group.FlatMap(g, nil, flat, nil) },
-		"FlatMap: f must not be nil":                         func() { group.FlatMap[int, int](g, in, nil, nil) },
-		"FlatMap: Stage.Cost must be a func(int) int, got a func(string) int": func() {
-			group.FlatMap(g, in, flat, &group.Stage{Gate: gate.NewConcurrency(1), Cost: func(string) int { return 1 }})
-		},
-		"Flatten: in must not be nil":        func() { group.Flatten[int](g, nil) },
-		"Merge: in must not be nil":          func() { group.Merge(g, in, nil) },
-		"Tee: in must not be nil":            func() { group.Tee[int](g, nil) },
-		"Batch: in must not be nil":          func() { group.Batch[int](g, nil, 1, nil) },
-		"Batch: n must be at least 1, got 0": func() { group.Batch(g, in, 0, nil) },
-		"ForEach: in must not be nil":        func() { group.ForEach(g, nil, each, nil) },
-		"ForEach: f must not be nil":         func() { group.ForEach[int](g, in, nil, nil) },
-		"Reduce: in must not be nil":         func() { group.Reduce(g, nil, 0, sum) },
-		"Reduce: f must not be nil":          func() { group.Reduce[int, int](g, in, 0, nil) },
-		"Collect: in must not be nil":        func() { group.Collect[int](g, nil) },
-		"First: in must not be nil":          func() { group.First[int](g, nil) },
-		"All: in must not be nil":            func() { group.All[int](g, nil) },
+		"Map: a Cost must come with a Stage.Gate, got none":       func() { group.Map(g, in, number, nil, one) },
+		"Map: there must be at most one Cost, got 2":              func() { group.Map(g, in, number, slots, one, nil) },
+		"TryMap: a Cost must come with a Stage.Gate, got none":    func() { group.TryMap(g, in, number, nil, one) },
+		"FilterMap: a Cost must come with a Stage.Gate, got none": func() { group.FilterMap(g, in, filter, nil, one) },
+		"FlatMap: a Cost must come with a Stage.Gate, got none":   func() { group.FlatMap(g, in, flat, nil, one) },
+		"ForEach: a Cost must come with a Stage.Gate, got none":   func() { group.ForEach(g, in, each, nil, one) },
+		"TryMap: in must not be nil":                              func() { group.TryMap(g, nil, number, nil) },
+		"TryMap: f must not be nil":                               func() { group.TryMap[int, int](g, in, nil, nil) },
+		"FilterMap: f must not be nil":                            func() { group.FilterMap[int, int](g, in, nil, nil) },
+		"FlatMap: in must not be nil":                             func() { group.FlatMap(g, nil, flat, nil) },
+		"FlatMap: f must not be nil":                              func() { group.FlatMap[int, int](g, in, nil, nil) },
+		"Flatten: in must not be nil":                             func() { group.Flatten[int](g, nil) },
+		"Merge: in must not be nil":                               func() { group.Merge(g, in, nil) },
+		"Tee: in must not be nil":                                 func() { group.Tee[int](g, nil) },
+		"Batch: in must not be nil":                               func() { group.Batch[int](g, nil, 1, nil) },
+		"Batch: n must be at least 1, got 0":                      func() { group.Batch(g, in, 0, nil) },
+		"ForEach: in must not be nil":                             func() { group.ForEach(g, nil, each, nil) },
+		"ForEach: f must not be nil":                              func() { group.ForEach[int](g, in, nil, nil) },
+		"Reduce: in must not be nil":                              func() { group.Reduce(g, nil, 0, sum) },
+		"Reduce: f must not be nil":                               func() { group.Reduce[int, int](g, in, 0, nil) },
+		"Collect: in must not be nil":                             func() { group.Collect[int](g, nil) },
+		"First: in must not be nil":                               func() { group.First[int](g, nil) },
+		"All: in must not be nil":                                 func() { group.All[int](g, nil) },
 	} {
 		checkPanic(t, "group: "+want, f)
 	}

@@ -144,7 +144,7 @@ func TestStageCost(t *testing.T) {
 			done <- group.ForEach(g, group.From(g, upTo(6)), func(context.Context, int) error {
 				started = append(started, b.Now())
 				return nil
-			}, &group.Stage{Gate: rate, Cost: func(n int) int { return n + 1 }})
+			}, &group.Stage{Gate: rate}, func(n int) int { return n + 1 })
 		}()
 		for b.Now() < 3*time.Second {
 			b.Advance(100 * ms)
@@ -165,7 +165,7 @@ func TestStageCost(t *testing.T) {
 		out := group.FlatMap(g, counted(4), func(_ context.Context, n int, send func(int) bool) error {
 			send(n)
 			return nil
-		}, &group.Stage{Gate: fake, Cost: func(n int) int { return 10 * (n + 1) }})
+		}, &group.Stage{Gate: fake}, func(n int) int { return 10 * (n + 1) })
 		if _, err := group.Collect(g, out); err != nil || !slices.Equal(costs, []int{10, 20, 30, 40}) {
 			t.Errorf("costs %v, %v", costs, err)
 		}

@@ -137,7 +137,7 @@ func TestSetRecover(t *testing.T) {
 		},
 		"Cost": func(g *group.Group) error {
 			return group.ForEach(g, group.From(g, count), func(context.Context, int) error { return nil },
-				&group.Stage{Gate: gate.NewConcurrency(1), Cost: func(int) int { jobThatPanics(); return 1 }})
+				&group.Stage{Gate: gate.NewConcurrency(1)}, func(int) int { jobThatPanics(); return 1 })
 		},
 		"TryMap": func(g *group.Group) error {
 			results, err := group.Collect(g, group.TryMap(g, group.From(g, upTo(20)), numberThatPanics, nil))

@@ -32,20 +32,25 @@ type Stage struct {
 	Buffer int
 
 	// Gate is entered by the worker, once for each item and right before f, and left
-	// right after with f's own error; nil means none. It is not the group's gate, which
-	// is for jobs alone. An item that waits there holds up no other, as long as there
-	// are workers and look-ahead left. Should f try several times, with retry.Wrap, it
-	// is the attempts that must enter the gate: give it to the retry policy instead.
+	// right after with f's own error; nil means none. An item costs 1 there, or what the
+	// stage's [Cost] says. It is not the group's gate, which is for jobs alone. An item
+	// that waits there holds up no other, as long as there are workers and look-ahead
+	// left. Should f try several times, with retry.Wrap, it is the attempts that must
+	// enter the gate: give it to the retry policy instead.
 	Gate gate.Gate
-
-	// Cost is what an item costs at the gate: a func(A) int, where A is the type of the
-	// items. A nil Cost means 1 for each. It is called once for each item and must
-	// return at least 1.
-	Cost any
 
 	// Meter counts what the stage does; nil means that nobody does.
 	Meter *Meter
 }
+
+// Cost returns what an item costs at the Gate of a stage, at least 1. It is the last argument
+// of the stage, here a method of the items' type:
+//
+//	group.Map(g, files, load, &group.Stage{Workers: 8, Gate: memory}, file.megabytes)
+//
+// Without a Cost, or with a nil one, each item costs 1. The workers call it once for each item,
+// several of them at the same time. A stage panics on two Costs, and on one without a Gate.
+type Cost[A any] func(A) int
 
 // defaultBuffer is as many as it takes for a hop to cost little more than the channel's
 // own work. Twice as many gain a twentieth.
@@ -63,9 +68,6 @@ func (s *Stage) withDefaults(name string) Stage {
 		panic(fmt.Sprintf("group: %s: Stage.Workers must not be negative, got %d", name, s.Workers))
 	}
 	checkGate(name+": Stage.Gate", s.Gate)
-	if s.Cost != nil && s.Gate == nil {
-		panic(fmt.Sprintf("group: %s: Stage.Cost must come with a Gate, got none", name))
-	}
 	d := *s
 	d.Workers = max(d.Workers, 1)
 	switch {
@@ -77,16 +79,18 @@ func (s *Stage) withDefaults(name string) Stage {
 	return d
 }
 
-// costOf returns the Cost as what it must be.
-func costOf[A any](name string, s *Stage) func(A) int {
-	if s.Cost == nil {
+// costOf returns the stage's Cost, or nil. It panics, as withDefaults does, where a rule is
+// broken.
+func costOf[A any](name string, s *Stage, costs []Cost[A]) Cost[A] {
+	switch {
+	case len(costs) > 1:
+		panic(fmt.Sprintf("group: %s: there must be at most one Cost, got %d", name, len(costs)))
+	case len(costs) == 0 || costs[0] == nil:
 		return nil
+	case s.Gate == nil:
+		panic(fmt.Sprintf("group: %s: a Cost must come with a Stage.Gate, got none", name))
 	}
-	cost, ok := s.Cost.(func(A) int)
-	if !ok {
-		panic(fmt.Sprintf("group: %s: Stage.Cost must be a %T, got a %T", name, cost, s.Cost))
-	}
-	return cost
+	return costs[0]
 }
 
 // flow is what the goroutines of one stage have in common. They wait for nothing without

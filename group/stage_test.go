@@ -480,7 +480,7 @@ func TestTryMap(t *testing.T) {
 				panic("six")
 			}
 			return fmt.Sprint(n), nil
-		}, &group.Stage{Gate: fake, Workers: 3, Ordered: true, Cost: func(n int) int { return n + 1 }})
+		}, &group.Stage{Gate: fake, Workers: 3, Ordered: true}, func(n int) int { return n + 1 })
 		results, err := group.Collect(g, out)
 		if err != nil || len(results) != 10 {
 			t.Fatalf("got %v and %v", results, err)

@@ -14,17 +14,22 @@ type Options struct {
 	// spacing.
 	Burst int
 
-	// Slack is the lateness that is made up. When the system wakes a caller late, the
-	// schedule stands as it was, up to this much, and the tokens that fell due
-	// meanwhile go out at once. It widens the bound: in any window of length w at most
-	// Burst + rate·(w + Slack) tokens go (instants being whole nanoseconds, at which it was
-	// decided that a token goes: how soon it gets there is up to the system, and in a gate those who
-	// have yet to get to run take part of the Slack meanwhile). 0 means 10 ms,
-	// which is enough for a system that has a processor free now and then. Where the program
-	// keeps all of them busy itself, its goroutines wait for their turn for some tens of
-	// milliseconds, and only a Slack of more than that holds the rate. Negative means none:
-	// the bound is then Burst + rate·w, and rates above about 500 a second fall short of what
-	// was asked for.
+	// Slack is the lateness that is made up for. 0 means 100 ms, negative means none.
+	//
+	// When the system is late with an alarm or a caller, the schedule stands as it was, up to this much.
+	// Tokens that fell due meanwhile go at once. So the rate is held while the program keeps all
+	// processors busy, or is stopped for a while: then goroutines wait for their turn for tens of
+	// milliseconds. On a quiet machine the Slack changes nothing.
+	//
+	// It widens the bound. In any window of length w, at most Burst + rate·(w + Slack) tokens go. That is
+	// by whole nanoseconds, and by the instants of the grants. With 1,000 a second, the default makes up
+	// for 100 tokens; with 5 a second, for none. In a gate, admitted callers that have yet to run
+	// take part of the Slack, so the bound also holds by the instants at which callers run.
+	//
+	// Choose less if the far side counts strictly in short spans, and lose what falls due while the
+	// program is late: the Forfeited of a gate's Stats counts it. A Window of package gate never
+	// exceeds its limit in any span. Without Slack, the bound is Burst + rate·w, and rates above about
+	// 500 a second fall short.
 	Slack time.Duration
 
 	// Precision says what may be spent on waking up in time. 0 means Auto.
@@ -70,21 +75,4 @@ func (p Precision) String() string {
 		return "Coalesced"
 	}
 	return fmt.Sprintf("Precision(%d)", int(p))
-}
-
-// Check panics, in the name of the function that was called, such as "gate: NewRate", where a
-// rate or its options break a rule. It is for constructors that take them.
-func (o *Options) Check(name string, r Rate) {
-	if !r.Valid() {
-		panic(name + ": the rate must be valid, got the zero Rate")
-	}
-	if o == nil {
-		return
-	}
-	if o.Burst < 0 {
-		panic(fmt.Sprintf("%s: Burst must not be negative, got %d", name, o.Burst))
-	}
-	if o.Precision < Auto || o.Precision > Coalesced {
-		panic(fmt.Sprintf("%s: Precision must be Auto, Precise or Coalesced, got %d", name, int(o.Precision)))
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/escapement-go/escapement/internal/misuse"
 	"github.com/escapement-go/escapement/internal/schedule"
 	"github.com/escapement-go/escapement/internal/timing"
 )
@@ -62,10 +63,10 @@ const maxBurst = 1 << 24
 // zero Rate, on a burst that is negative or above 2^24, since each token of it takes memory,
 // and on an unknown precision.
 func New(r Rate, o *Options) *Pacer {
-	o.Check("pace: New", r)
 	if o == nil {
 		o = &Options{}
 	}
+	misuse.Options("pace: New", r.Valid(), o.Burst, int(o.Precision))
 	if o.Burst > maxBurst {
 		panic(fmt.Sprintf("pace: New: Burst must be at most %d, got %d", maxBurst, o.Burst))
 	}
@@ -92,7 +93,7 @@ func New(r Rate, o *Options) *Pacer {
 // one that has already come, stay. On a stopped pacer it does nothing. It panics on the
 // zero Rate.
 func (p *Pacer) SetRate(r Rate) {
-	(*Options)(nil).Check("pace: Pacer.SetRate", r)
+	misuse.Rate("pace: Pacer.SetRate", r.Valid())
 	p.call(func() {
 		p.state.SetRate(p.clk.Now(), int64(r.Count()), int64(r.Span()))
 		p.timer.Tune(p.exact, int64(r.Interval()), p.state.Slack())
@@ -171,57 +172,71 @@ func (p *Pacer) feed(since int64) {
 		if due != now {
 			last := now
 			if now = p.clk.Now(); busy && due <= now {
-				p.state.Woke(now, last) // to send it took so long, if only because it woke somebody
+				p.state.Ran(now, last) // to send it took so long, if only because it woke somebody
 			}
 		}
 		again := busy
 		busy = due <= now
 		if !busy {
-			p.timer.Set(now, due)
-			select {
-			case <-p.timer.C:
-				p.timer.Rang()
-			case c := <-p.calls:
-				if c.freed {
-					p.restore(c.token)
-				}
-				p.run(c)
-			}
+			p.await(now, due)
 			continue
 		}
 		if again {
 			p.timer.Stop() // it has rung, and there may be many tokens before it is set again
 		}
-		token := p.clk.Time(due)
-		for offered := true; offered; {
-			// Somebody waits, or there is room: the token goes when it comes up, and the
-			// next one comes an interval later, however late this goroutine is.
-			arrived := due
-			select {
-			case p.c <- token:
-			default:
-				p.timer.Stop()
-				p.c <- token
-				// It was the receiver who let time pass.
-				now = p.clk.Now()
-				arrived = p.state.Arrive(now)
+		now, since = p.offer(now, due, since)
+	}
+}
+
+// await waits until the next token is due, or runs a call that comes before.
+func (p *Pacer) await(now, due int64) {
+	p.timer.Set(now, due)
+	select {
+	case <-p.timer.C:
+		p.timer.Rang()
+	case c := <-p.calls:
+		if c.freed {
+			p.restore(c.token)
+		}
+		p.run(c)
+	}
+}
+
+// offer sends the token that was due at that instant, and runs a call that has come meanwhile. It returns
+// the last reading of the clock, and the instant from which the next token takes an interval: since,
+// if a call has taken this token back.
+func (p *Pacer) offer(now, due, since int64) (int64, int64) {
+	token := p.clk.Time(due)
+	for {
+		// A receiver waits, or there is room: the token goes when it comes up, and the
+		// next one comes an interval later, however late this goroutine is.
+		arrived := due
+		select {
+		case p.c <- token:
+		default:
+			p.timer.Stop()
+			p.c <- token
+			// It was the receiver who let time pass.
+			now = p.clk.Now()
+			arrived = p.state.Arrive(now)
+		}
+		var c call
+		over := false
+		if p.asked.Load() {
+			if c = <-p.calls; c.freed {
+				token, over = p.restore(c.token)
 			}
-			var c call
-			offered = false
-			if p.asked.Load() {
-				if c = <-p.calls; c.freed {
-					token, offered = p.restore(c.token)
-				}
-			}
-			if !offered {
-				since = arrived
-				p.state.Take(now, since, 1)
-			}
-			if c.f != nil {
-				p.run(c)
-				// Only a hold takes a token back that is on offer.
-				offered = offered && !p.stopped && p.state.Held() <= p.clk.Now()
-			}
+		}
+		if !over {
+			since = arrived
+			p.state.Take(now, since, 1)
+		}
+		if c.f != nil {
+			p.run(c)
+		}
+		// Only a hold takes a token back that is on offer.
+		if !over || p.stopped || p.state.Held() > p.clk.Now() {
+			return now, since
 		}
 	}
 }

@@ -3,6 +3,7 @@ package pace
 import (
 	"context"
 
+	"github.com/escapement-go/escapement/internal/misuse"
 	"github.com/escapement-go/escapement/internal/schedule"
 	"github.com/escapement-go/escapement/internal/timing"
 )
@@ -23,10 +24,10 @@ func Throttle[T any](ctx context.Context, in <-chan T, r Rate, o *Options) <-cha
 	if ctx == nil {
 		panic("pace: Throttle: ctx must not be nil")
 	}
-	o.Check("pace: Throttle", r)
 	if o == nil {
 		o = &Options{}
 	}
+	misuse.Options("pace: Throttle", r.Valid(), o.Burst, int(o.Precision))
 	clk := timing.New(o.Clock)
 	state := schedule.New(int64(r.Count()), int64(r.Span()), o.Burst, int64(o.Slack))
 	out := make(chan T)

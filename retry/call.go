@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/hints"
 	"github.com/escapement-go/escapement/internal/lost"
 	"github.com/escapement-go/escapement/internal/timing"
 )
@@ -83,7 +84,7 @@ func (c *call) judge(err error) error {
 	if c.verdict != VerdictThrottle && !throttled {
 		return err
 	}
-	told := min(c.hint, c.p.LongestHint())
+	told := min(c.hint, hints.Longest(c.p.MaxRetryAfter))
 	if throttled && t.After == told {
 		return err
 	}
@@ -124,7 +125,7 @@ func (c *call) next() error {
 	if t, ok := c.ctx.Deadline(); ok && at >= c.clock().At(t) {
 		return c.fail(tooLate{&gate.DeadlineError{Wait: delay}})
 	}
-	if c.hint > c.p.LongestHint() {
+	if c.hint > hints.Longest(c.p.MaxRetryAfter) {
 		return c.fail(ErrRetryAfter)
 	}
 	if c.p.Budget != nil && !queues && !c.p.Budget.take() {

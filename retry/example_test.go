@@ -246,11 +246,6 @@ func ExampleJitterOptions() {
 	// Output: 769ms 1.233s 3.138s
 }
 
-func ExamplePolicy_LongestHint() {
-	fmt.Println((&retry.Policy{}).LongestHint(), (&retry.Policy{MaxRetryAfter: time.Minute}).LongestHint())
-	// Output: 24h0m0s 1m0s
-}
-
 // A far side that throttles for ever is given up, also where the gate does not listen.
 func ExamplePolicy_throttles() {
 	p := &retry.Policy{Throttles: 3, Backoff: retry.Constant(time.Millisecond), Gate: gate.NewConcurrency(4)}

@@ -23,7 +23,6 @@ func TestMisuse(t *testing.T) {
 		{"retry: Run: f must not be nil, got nil", func() { retry.Run(background, nil, nil) }},
 		{"retry: Wrap: f must not be nil, got nil", func() { retry.Wrap[int, int](nil, nil) }},
 		{"retry: Wrap: ctx must not be nil", func() { wrapped(noContext, 1) }},
-		{"", func() { (*retry.Policy)(nil).LongestHint() }}, // the defaults
 		{"retry: Constant: d must not be negative, got -1ns", func() { retry.Constant(-1) }},
 		{"retry: Exponential: base must be positive, got 0s", func() { retry.Exponential(0, 1) }},
 		{"retry: Exponential: longest must be at least base, 2ns, got 1ns", func() { retry.Exponential(2, 1) }},

@@ -2,7 +2,6 @@ package retry
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -148,18 +147,6 @@ func (p *Policy) throttles() int {
 		return 20
 	}
 	return p.Throttles
-}
-
-// LongestHint returns the longest hint that is waited for: MaxRetryAfter with its default
-// filled in, and the longest duration where there is no bound. A nil p means the defaults.
-func (p *Policy) LongestHint() time.Duration {
-	switch {
-	case p == nil || p.MaxRetryAfter == 0:
-		return 24 * time.Hour
-	case p.MaxRetryAfter < 0:
-		return math.MaxInt64
-	}
-	return p.MaxRetryAfter
 }
 
 // bare reports whether a first attempt needs nothing but to be made.

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,12 @@ func loop(ctx context.Context, l Limiter, what Case) (*Result, error) {
 		})
 	}
 	close(start)
+	for range what.Busy * runtime.GOMAXPROCS(0) {
+		c.wg.Go(func() {
+			for !over.Load() { // keeps a processor busy
+			}
+		})
+	}
 	c.sleep(what.warmUp())
 	used, known := CPU()
 	from := c.now()
@@ -94,6 +101,7 @@ func loop(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	slices.Sort(all)
 	r := &Result{Case: what, Excess: Excess(all, what.PerSecond, 1)}
 	r.Grants = within(all, from, to)
+	r.Length = time.Duration(to - from)
 	r.figures()
 	r.CPU = perToken(used, usedBy, known, r.Tokens)
 	return r, nil

@@ -55,6 +55,10 @@ type Candidate struct {
 	// as far as it has such a thing. A new one is made for each case.
 	New func(perSecond int) Limiter
 
+	// Slack is the lateness that a limiter makes up for beyond its burst. The tokens of that time are
+	// within its bound.
+	Slack time.Duration
+
 	// Deaf says that Wait does not look at its context. Cases that would leave callers
 	// waiting for long are refused with [ErrDeaf].
 	Deaf bool
@@ -73,12 +77,18 @@ type Case struct {
 	Duration  time.Duration // of a loop; made longer for slow rates, see Case.Planned
 	MinTokens int           // for which a loop takes longer, however slow the rate; 0 leaves it to Case.Planned
 	Queued    bool
+
+	// Busy is the number of goroutines for each processor (of GOMAXPROCS) that compute all the time while
+	// a loop is played, as in a program that has other work to do. In a testing/synctest bubble it must be
+	// 0: time stands still there while a goroutine runs.
+	Busy int
 }
 
 // What a [Case] can have at most.
 const (
 	MaxRate   = 10_000_000
 	MaxTokens = 10_000_000
+	MaxBusy   = 1000
 )
 
 // String returns the case in the way of "1000/s, 64 callers".
@@ -89,6 +99,9 @@ func (c Case) String() string {
 	}
 	if c.Queued {
 		s += " queued"
+	}
+	if c.Busy > 0 {
+		s += fmt.Sprintf(", %d busy a processor", c.Busy)
 	}
 	return s
 }
@@ -119,9 +132,10 @@ func (c Case) gather() time.Duration {
 	return 50*time.Millisecond + time.Duration(c.Callers)*12*time.Microsecond
 }
 
-// warmUp is the time before a loop is looked at: the callers have started by then.
+// warmUp is the time before a loop is looked at: the callers have started by then, and each of the
+// goroutines that compute has had a processor once, for 10 ms.
 func (c Case) warmUp() time.Duration {
-	return 20*time.Millisecond + time.Duration(c.Callers)*10*time.Microsecond
+	return 20*time.Millisecond + time.Duration(c.Callers)*10*time.Microsecond + time.Duration(c.Busy)*20*time.Millisecond
 }
 
 // length is how long a loop is looked at.
@@ -145,6 +159,10 @@ func (c Case) check() {
 		panic(fmt.Sprintf("measure: Run: Duration must be positive, got %v", c.Duration))
 	case c.MinTokens < 0 || c.MinTokens > MaxTokens:
 		panic(fmt.Sprintf("measure: Run: MinTokens must be 0 to %d, got %d", MaxTokens, c.MinTokens))
+	case c.Busy < 0 || c.Busy > MaxBusy:
+		panic(fmt.Sprintf("measure: Run: Busy must be 0 to %d, got %d", MaxBusy, c.Busy))
+	case c.Busy > 0 && c.Queued:
+		panic(fmt.Sprintf("measure: Run: Busy must be 0 in a queue, got %d", c.Busy))
 	}
 }
 
@@ -153,6 +171,10 @@ type Result struct {
 	Case
 	Tokens int     // that were counted
 	Rate   float64 // tokens per second from the first to the last of them; NaN for fewer than two
+
+	// Length is how long a loop was looked at: longer than planned where the goroutine that looks at it
+	// was late itself.
+	Length time.Duration
 
 	Gap  *hdrhistogram.Histogram // gap errors, in ns
 	Late *hdrhistogram.Histogram // lateness, in ns
@@ -185,6 +207,15 @@ type Result struct {
 // Error returns by how much the rate differs from the one that was asked for, as a share of
 // it: -0.5 is half the rate. It is NaN when Rate is.
 func (r *Result) Error() float64 { return r.Rate/float64(r.PerSecond) - 1 }
+
+// Used returns the tokens of a loop as a share of those that the rate allowed while it was looked at. It
+// is NaN for a queue.
+func (r *Result) Used() float64 {
+	if r.Queued {
+		return math.NaN()
+	}
+	return float64(r.Tokens) / (float64(r.PerSecond) * r.Length.Seconds())
+}
 
 // figures fills in what follows from the grants.
 func (r *Result) figures() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,7 +41,7 @@ func TestLoop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Tokens != 100 || r.Rate != 1000 || r.Error() != 0 || r.Excess != 0 || r.Gap.Max() != 0 || r.Late.Max() != 0 {
+		if r.Tokens != 100 || r.Used() != 1 || r.Length != what.Duration || r.Rate != 1000 || r.Error() != 0 || r.Excess != 0 || r.Gap.Max() != 0 || r.Late.Max() != 0 {
 			t.Errorf("%v: %d tokens, rate %v, excess %v, gap error %d, late %d", what, r.Tokens, r.Rate, r.Excess, r.Gap.Max(), r.Late.Max())
 		}
 	}
@@ -62,6 +63,42 @@ func TestLoopForPercentiles(t *testing.T) {
 		if err != nil || r.Tokens != tt.tokens || began != 20*time.Millisecond+10*time.Microsecond {
 			t.Errorf("%v: %v, or %d tokens after %v, want %d", what, err, r.Tokens, began, tt.tokens)
 		}
+	}
+}
+
+// census is a limiter that counts the goroutines.
+type census struct {
+	unlimited
+	most *atomic.Int64
+}
+
+func (c census) Wait(ctx context.Context) error {
+	if n := int64(runtime.NumGoroutine()); n > c.most.Load() { // there is one caller
+		c.most.Store(n)
+	}
+	return c.unlimited.Wait(ctx)
+}
+
+// While a loop is played so many goroutines keep the processors busy. This takes real time, as no time
+// goes by in a bubble while a goroutine runs.
+func TestBusyLoop(t *testing.T) {
+	var most atomic.Int64
+	c := measure.Candidate{Name: "census", New: func(int) measure.Limiter { return census{most: &most} }}
+	before := int64(runtime.NumGoroutine())
+	used, known := measure.CPU()
+	r, err := measure.Run(t.Context(), c, measure.Case{PerSecond: 1000, Callers: 1, Duration: 20 * time.Millisecond, Busy: 2})
+	usedBy, _ := measure.CPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := before + 1 + 2*int64(runtime.GOMAXPROCS(0)); most.Load() < want {
+		t.Errorf("%d goroutines, want %d", most.Load(), want)
+	}
+	if known && usedBy-used < r.Length/10 {
+		t.Errorf("the processors worked for %v of %v", usedBy-used, r.Length)
+	}
+	if r.Length < 20*time.Millisecond || r.Used() != float64(r.Tokens)/(1000*r.Length.Seconds()) {
+		t.Errorf("%d tokens in %v are %v of the rate", r.Tokens, r.Length, r.Used())
 	}
 }
 
@@ -310,6 +347,9 @@ func TestMisuse(t *testing.T) {
 		{"measure: Run: PerSecond must be 1 to 10000000, got 10000001", measure.Candidate{New: gated}, func(c *measure.Case) { c.PerSecond = 10_000_001 }},
 		{"measure: Run: Callers must be at least 1, got 0", measure.Candidate{New: gated}, func(c *measure.Case) { c.Callers = 0 }},
 		{"measure: Run: Duration must be positive, got 0s", measure.Candidate{New: gated}, func(c *measure.Case) { c.Duration = 0 }},
+		{"measure: Run: Busy must be 0 to 1000, got -1", measure.Candidate{New: gated}, func(c *measure.Case) { c.Busy = -1 }},
+		{"measure: Run: Busy must be 0 to 1000, got 1001", measure.Candidate{New: gated}, func(c *measure.Case) { c.Busy = 1001 }},
+		{"measure: Run: Busy must be 0 in a queue, got 1", measure.Candidate{New: gated}, func(c *measure.Case) { c.Busy, c.Queued = 1, true }},
 	} {
 		what := good
 		tt.change(&what)
@@ -326,9 +366,10 @@ func TestMisuse(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for want, c := range map[string]measure.Case{
-		"5000/s, 64 callers":     {PerSecond: 5000, Callers: 64},
-		"1/s, 1 caller":          {PerSecond: 1, Callers: 1},
-		"10/s, 2 callers queued": {PerSecond: 10, Callers: 2, Queued: true},
+		"5000/s, 64 callers":                  {PerSecond: 5000, Callers: 64},
+		"1/s, 1 caller":                       {PerSecond: 1, Callers: 1},
+		"10/s, 2 callers queued":              {PerSecond: 10, Callers: 2, Queued: true},
+		"10/s, 2 callers, 4 busy a processor": {PerSecond: 10, Callers: 2, Busy: 4},
 	} {
 		if got := c.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

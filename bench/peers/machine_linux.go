@@ -11,7 +11,7 @@ import (
 )
 
 func machine() []measure.Candidate {
-	return []measure.Candidate{{Name: "clock_nanosleep", New: newSleeper, Deaf: true}}
+	return []measure.Candidate{{Name: clockNanosleep, New: newSleeper, Deaf: true}}
 }
 
 // sleeper lets callers sleep in turn, each until the next interval ends. It makes up for any lateness.

@@ -22,19 +22,31 @@ const (
 	Precise   = "gate.Rate/Precise"
 	Coalesced = "gate.Rate/Coalesced"
 	XTime     = "x/time/rate"
+
+	// Hasty is Auto with a slack of 10 ms.
+	Hasty = "gate.Rate/Auto/10ms"
+
+	noSlack        = "uber/ratelimit/noslack"
+	clockNanosleep = "clock_nanosleep"
+)
+
+// What the gates make up for: unless they are told otherwise, and what Hasty does.
+const (
+	slack = 100 * time.Millisecond
+	hasty = 10 * time.Millisecond
 )
 
 // All returns every limiter: Escapement's own, the peers, and a time.Ticker, which is what
 // people use who have none.
 func All() []measure.Candidate {
 	return []measure.Candidate{
-		{Name: Auto, New: newRate(pace.Auto)},
-		{Name: Precise, New: newRate(pace.Precise)},
-		{Name: Coalesced, New: newRate(pace.Coalesced)},
-		{Name: "pace.Pacer", New: newPacer},
+		{Name: Auto, New: newRate(pace.Options{Precision: pace.Auto}), Slack: slack},
+		{Name: Precise, New: newRate(pace.Options{Precision: pace.Precise}), Slack: slack},
+		{Name: Coalesced, New: newRate(pace.Options{Precision: pace.Coalesced}), Slack: slack},
+		{Name: "pace.Pacer", New: newPacer, Slack: slack},
 		{Name: XTime, New: newXTime, Peer: true},
 		{Name: "uber/ratelimit", New: newUber(), Peer: true, Deaf: true},
-		{Name: "uber/ratelimit/noslack", New: newUber(uber.WithoutSlack), Peer: true, Deaf: true},
+		{Name: noSlack, New: newUber(uber.WithoutSlack), Peer: true, Deaf: true},
 		{Name: "juju/ratelimit", New: newJuju, Peer: true, Deaf: true},
 		{Name: "failsafe", New: newFailsafe, Peer: true},
 		{Name: "time.Ticker", New: newTicker, Peer: true},
@@ -47,11 +59,26 @@ func All() []measure.Candidate {
 // slack the system may wake a thread up to 50 µs late there. There is none on other systems.
 func Machine() []measure.Candidate { return machine() }
 
-// newRate returns a constructor of gates with the given precision.
-func newRate(p pace.Precision) func(int) measure.Limiter {
-	return func(perSecond int) measure.Limiter {
-		return gate.NewRate(pace.PerSecond(perSecond), &gate.RateOptions{Precision: p})
+// Busy returns those of the candidates that are measured on busy processors: not those that differ from
+// another one only in how they wait, or in that they make up for nothing; and Hasty, where Auto is one of
+// them.
+func Busy(all []measure.Candidate) (some []measure.Candidate) {
+	for _, c := range all {
+		switch c.Name {
+		case Precise, Coalesced, noSlack, clockNanosleep:
+			continue
+		}
+		some = append(some, c)
+		if c.Name == Auto {
+			some = append(some, measure.Candidate{Name: Hasty, New: newRate(pace.Options{Slack: hasty}), Slack: hasty})
+		}
 	}
+	return some
+}
+
+// newRate returns a constructor of gates with the given options.
+func newRate(o pace.Options) func(int) measure.Limiter {
+	return func(perSecond int) measure.Limiter { return gate.NewRate(pace.PerSecond(perSecond), &o) }
 }
 
 // pacer waits at a pacer's channel.

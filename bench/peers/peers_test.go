@@ -15,7 +15,8 @@ import (
 // In a bubble nobody is late, so every one of them holds its rate, at exactly one token an
 // interval; and those that are said to listen to their context do.
 func TestAll(t *testing.T) {
-	for _, c := range peers.All() {
+	all := peers.All()
+	for _, c := range append(all, peers.Busy(all[:1])[1:]...) { // and Hasty
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, err := measure.Run(t.Context(), c, measure.Case{PerSecond: 1000, Callers: 3, Duration: time.Second})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/bench/measure"
+	"github.com/escapement-go/escapement/bench/peers"
 )
 
 // What is measured unless the flags say otherwise.
@@ -37,6 +38,7 @@ type options struct {
 	rates      []int
 	callers    []int
 	queues     []queue
+	busy       []job
 	duration   time.Duration
 	tokens     int
 	rounds     int
@@ -57,7 +59,8 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 	fs.Func("rates", "tokens a second that are asked for: `numbers` with commas between", numbers(&o.rates, measure.MaxRate))
 	fs.Func("callers", "goroutines that ask, each in a loop: `numbers` with commas between", numbers(&o.callers, 10_000_000))
 	fs.Func("queues", "queues to let go: `callers@rate` with commas between, or none", o.setQueues)
-	fs.DurationVar(&o.duration, "duration", 2*time.Second, "length of each loop; slow rates take longer")
+	busy := fs.Bool("busy", false, "measure on busy processors; nothing else, unless -rates, -callers or -queues is there")
+	fs.DurationVar(&o.duration, "duration", 2*time.Second, "length of each loop; slow rates take longer, and busy processors twice as long")
 	fs.IntVar(&o.tokens, "tokens", 0, "make each loop longer until so many tokens fit, a `number`: the p99 of a thousand can be luck")
 	fs.IntVar(&o.rounds, "rounds", 1, "play each case this often, an odd `number`, and report medians")
 	fs.StringVar(&o.csv, "csv", "", "write all figures to this `file`, unrounded")
@@ -78,7 +81,7 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 	}
 	given := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	o.defaults(*short, given)
+	o.defaults(*short, *busy, given)
 	if o.duration <= 0 || o.duration > time.Hour {
 		return nil, fmt.Errorf("-duration must be positive and at most 1h, got %v", o.duration)
 	}
@@ -92,10 +95,14 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 }
 
 // defaults fills in what was not given.
-func (o *options) defaults(short bool, given map[string]bool) {
+func (o *options) defaults(short, busy bool, given map[string]bool) {
 	rates, callers, queues, duration := allRates, allCallers, queues, o.duration
 	if short {
 		rates, callers, queues, duration = shortRates, shortCallers, shortQueues, shortDuration
+	}
+	chosen := given["rates"] || given["callers"] || given["queues"]
+	if busy && !chosen {
+		rates, callers, queues = nil, nil, nil
 	}
 	if !given["rates"] {
 		o.rates = rates
@@ -109,20 +116,39 @@ func (o *options) defaults(short bool, given map[string]bool) {
 	if !given["duration"] {
 		o.duration = duration
 	}
+	if busy || !chosen && !given["busy"] {
+		o.busy = busyJobs(short, o.duration)
+	}
 }
 
-// cases returns what is to be measured, in order. Each is for all candidates, and so is each of its
+// jobs returns what is to be measured, in order. Each is for all candidates, and so is each of its
 // rounds, so that those that are compared are measured at nearly the same time.
-func (o *options) cases() (all []measure.Case) {
+func (o *options) jobs() (all []job) {
 	for _, n := range o.callers {
 		for _, r := range o.rates {
-			all = append(all, measure.Case{PerSecond: r, Callers: n, Duration: o.duration, MinTokens: o.tokens})
+			all = append(all, job{Case: measure.Case{PerSecond: r, Callers: n, Duration: o.duration, MinTokens: o.tokens}})
 		}
 	}
 	for _, q := range o.queues {
-		all = append(all, measure.Case{PerSecond: q.perSecond, Callers: q.callers, Queued: true})
+		all = append(all, job{Case: measure.Case{PerSecond: q.perSecond, Callers: q.callers, Queued: true}})
 	}
-	return all
+	return append(all, o.busy...)
+}
+
+// of returns the candidates that a job is for.
+func (o *options) of(j job) []measure.Candidate {
+	if j.load.name != "" {
+		return peers.Busy(o.candidates)
+	}
+	return o.candidates
+}
+
+// count returns how many cases there are, one for each candidate.
+func (o *options) count() (n int) {
+	for _, j := range o.jobs() {
+		n += len(o.of(j))
+	}
+	return n
 }
 
 // names returns the names of candidates.

@@ -13,10 +13,14 @@ import (
 	"testing"
 
 	"github.com/escapement-go/escapement/bench/measure"
+	"github.com/escapement-go/escapement/bench/peers"
 )
 
-// In the process that TestSignal starts, this package is the program.
+// In the processes that TestSignal and a case with a stopped process start, this package is the program.
 func TestMain(m *testing.M) {
+	if os.Getenv(stoppedEnv) != "" {
+		Main(peers.All())
+	}
 	if os.Getenv("REPORT_MAIN") != "" {
 		os.Args = []string{"accuracy", "-rates", "1", "-callers", "1", "-queues", "none", "-duration", "1m"}
 		Main([]measure.Candidate{{Name: "slow", New: func(int) measure.Limiter {

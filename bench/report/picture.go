@@ -51,6 +51,7 @@ var colours = []color.Color{
 
 // pictures returns what can be drawn of the rows.
 func (rs rows) pictures() (all []picture) {
+	rs = rs.quiet()
 	for _, n := range distinct(rs, func(r row) (int, bool) { return r.Callers, !r.Queued }) {
 		all = append(all, rs.errorByRate(n))
 	}

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/bench/measure"
+	"github.com/escapement-go/escapement/bench/peers"
 )
 
 // Exit statuses.
@@ -44,9 +45,14 @@ const (
 // ends the measuring but still reports what was measured until then. A second interrupt ends it at
 // once.
 //
+// It starts itself once more for each case in which the process is stopped half of the time.
+//
 // It panics if a candidate has no name or no New, or two have the same name.
 func Main(candidates []measure.Candidate) {
 	check(candidates)
+	if text := os.Getenv(stoppedEnv); text != "" {
+		os.Exit(obey(text, peers.Busy(candidates), os.Stdout, os.Stderr))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second one is not ours
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, candidates)
@@ -112,7 +118,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, all []mea
 		if err != nil {
 			complain(interrupted, err)
 		}
-		return complain(interrupted, fmt.Errorf("interrupted after %d of %d cases", len(done), len(o.candidates)*len(o.cases())))
+		return complain(interrupted, fmt.Errorf("interrupted after %d of %d cases", len(done), o.count()))
 	case measuring != nil || err != nil:
 		return complain(failed, errors.Join(measuring, err))
 	}
@@ -121,29 +127,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, all []mea
 
 // planned returns how long all of it takes with limiters that do what they should.
 func (o *options) planned() (d time.Duration) {
-	for _, c := range o.cases() {
-		d += c.Planned() * time.Duration(len(o.candidates)*o.rounds)
+	for _, j := range o.jobs() {
+		d += j.Planned() * time.Duration(len(o.of(j))*o.rounds)
 	}
 	return d
 }
 
 // measure plays all cases, until ctx is done. The error is that of writing the raw data.
 func (o *options) measure(ctx context.Context, b *bar, to *raw) (done rows, err error) {
-	for _, what := range o.cases() {
-		played := make([]rows, len(o.candidates))
+	for _, j := range o.jobs() {
+		candidates := o.of(j)
+		played := make([]rows, len(candidates))
 		for round := range o.rounds {
-			for i, c := range o.candidates {
-				b.begin(fmt.Sprintf("%s, %v", c.Name, what))
-				res, failure := measure.Run(ctx, c, what)
+			for i, c := range candidates {
+				b.begin(fmt.Sprintf("%s, %v", c.Name, j))
+				res, failure := j.play(ctx, c)
 				if ctx.Err() != nil {
 					return done, nil
 				}
-				b.end(what.Planned())
+				b.end(j.Planned())
 				if failure != nil {
-					played[i] = append(played[i], missing(c, what, failure))
+					played[i] = append(played[i], missing(c, j, failure))
 				} else {
-					played[i] = append(played[i], newRow(c, res))
-					if err := to.add(c.Name, round+1, res); err != nil {
+					r := newRow(c, j, res)
+					played[i] = append(played[i], r)
+					if err := to.add(r, round+1, res.Grants); err != nil {
 						return done, err
 					}
 				}

@@ -231,12 +231,17 @@ func TestFlags(t *testing.T) {
 		rates, callers, queue []int // of queues the callers
 		duration              time.Duration
 		tokens                int
+		busy                  int // cases
 	}{
-		{"", len(all), allRates, allCallers, []int{10_000, 100_000, 1_000_000}, 2 * time.Second, 0},
-		{"-short", len(all), shortRates, shortCallers, []int{10_000}, shortDuration, 0},
-		{"-short -rates 7,3,7 -duration 1s -tokens 8", len(all), []int{3, 7}, shortCallers, []int{10_000}, time.Second, 8},
-		{"-limiters gate,time -queues none -callers 5", 4, allRates, []int{5}, nil, 2 * time.Second, 0},
-		{"-limiters juju/ratelimit -queues 10@20,30@40", 1, allRates, allCallers, []int{10, 30}, 2 * time.Second, 0},
+		{"", len(all), allRates, allCallers, []int{10_000, 100_000, 1_000_000}, 2 * time.Second, 0, 24},
+		{"-short", len(all), shortRates, shortCallers, []int{10_000}, shortDuration, 0, 2},
+		{"-busy=false", len(all), allRates, allCallers, []int{10_000, 100_000, 1_000_000}, 2 * time.Second, 0, 0},
+		{"-busy", len(all), nil, nil, nil, 2 * time.Second, 0, 24},
+		{"-busy -short", len(all), nil, nil, nil, shortDuration, 0, 2},
+		{"-busy -callers 5", len(all), allRates, []int{5}, []int{10_000, 100_000, 1_000_000}, 2 * time.Second, 0, 24},
+		{"-short -rates 7,3,7 -duration 1s -tokens 8", len(all), []int{3, 7}, shortCallers, []int{10_000}, time.Second, 8, 0},
+		{"-limiters gate,time -queues none -callers 5", 4, allRates, []int{5}, nil, 2 * time.Second, 0, 0},
+		{"-limiters juju/ratelimit -queues 10@20,30@40", 1, allRates, allCallers, []int{10, 30}, 2 * time.Second, 0, 0},
 	} {
 		o, err := parse(strings.Fields(tt.args), io.Discard, all)
 		if err != nil {
@@ -250,12 +255,20 @@ func TestFlags(t *testing.T) {
 		if len(o.candidates) != tt.limiters || !slices.Equal(o.rates, tt.rates) || !slices.Equal(o.callers, tt.callers) || !slices.Equal(queue, tt.queue) || o.duration != tt.duration {
 			t.Errorf("%q: %d limiters, %v, %v, %v, %v", tt.args, len(o.candidates), o.rates, o.callers, queue, o.duration)
 		}
-		for _, c := range o.cases() {
-			if !c.Queued && c.MinTokens != tt.tokens {
+		for _, c := range o.jobs() {
+			if c.load.name == "" && !c.Queued && c.MinTokens != tt.tokens {
 				t.Errorf("%q: %v with at least %d tokens, want %d", tt.args, c, c.MinTokens, tt.tokens)
 			}
 		}
-		if n := len(o.cases()); n != len(o.rates)*len(o.callers)+len(o.queues) {
+		if n := len(o.busy); stoppable && n != tt.busy {
+			t.Errorf("%q: %d cases on busy processors, want %d", tt.args, n, tt.busy)
+		}
+		for _, j := range o.busy {
+			if want := max(2*tt.duration, 100*time.Millisecond); j.Duration != 2*tt.duration || j.Planned() > want+200*time.Millisecond {
+				t.Errorf("%q: %v takes %v, want about %v", tt.args, j, j.Planned(), want)
+			}
+		}
+		if n := len(o.jobs()); n != len(o.rates)*len(o.callers)+len(o.queues)+len(o.busy) {
 			t.Errorf("%q: %d cases", tt.args, n)
 		}
 	}

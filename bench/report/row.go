@@ -16,6 +16,8 @@ import (
 type row struct {
 	limiter string
 	peer    bool
+	load    string // its name
+	slack   time.Duration
 	measure.Case
 	rounds int
 
@@ -23,6 +25,7 @@ type row struct {
 
 	tokens       int
 	rate, offset float64 // offset is the error of the rate, as a share
+	used         float64 // share of the tokens that the rate allowed; of a loop only
 	gap, late    quantiles
 	excess, cpu  float64
 	cpus         []float64 // of each round
@@ -47,10 +50,10 @@ func quantilesOf(h *hdrhistogram.Histogram) quantiles {
 }
 
 // newRow keeps what is needed of a result.
-func newRow(c measure.Candidate, r *measure.Result) row {
+func newRow(c measure.Candidate, j job, r *measure.Result) row {
 	return row{
-		limiter: c.Name, peer: c.Peer, Case: r.Case, rounds: 1,
-		tokens: r.Tokens, rate: r.Rate, offset: r.Error(),
+		limiter: c.Name, peer: c.Peer, load: j.load.name, slack: c.Slack, Case: j.Case, rounds: 1,
+		tokens: r.Tokens, rate: r.Rate, offset: r.Error(), used: r.Used(),
 		gap: quantilesOf(r.Gap), late: quantilesOf(r.Late),
 		excess: r.Excess, cpu: r.CPU, cpus: []float64{r.CPU},
 		total: r.Total, stolen: r.Stolen, held: r.Held, cut: r.Cut,
@@ -59,13 +62,13 @@ func newRow(c measure.Candidate, r *measure.Result) row {
 }
 
 // missing is a row without figures.
-func missing(c measure.Candidate, what measure.Case, err error) row {
+func missing(c measure.Candidate, j job, err error) row {
 	note := "failed: " + err.Error()
 	if errors.Is(err, measure.ErrDeaf) {
 		note = err.Error()
 	}
 	nan := math.NaN()
-	return row{limiter: c.Name, peer: c.Peer, Case: what, rounds: 1, note: note, rate: nan, offset: nan, excess: nan, cpu: nan, stolen: -1}
+	return row{limiter: c.Name, peer: c.Peer, load: j.load.name, slack: c.Slack, Case: j.Case, rounds: 1, note: note, rate: nan, offset: nan, used: nan, excess: nan, cpu: nan, stolen: -1}
 }
 
 // median returns the row of the medians of several rounds of one case: each figure by itself, but for
@@ -83,6 +86,7 @@ func (rs rows) median() row {
 	m.rounds = len(rs)
 	m.cpu = middle(rs, func(r row) float64 { return r.cpu }).cpu
 	m.cpus = nil
+	m.used = middle(rs, func(r row) float64 { return r.used }).used
 	m.total = middle(rs, func(r row) float64 { return float64(r.total) }).total
 	m.gap = medians(rs, func(r row) quantiles { return r.gap })
 	m.late = medians(rs, func(r row) quantiles { return r.late })

@@ -13,7 +13,7 @@ import (
 // kept of what must never be.
 func TestMedian(t *testing.T) {
 	one := func(offset, cpu, excess float64, p99, longest, total time.Duration, gap float64) row {
-		return row{limiter: "a", rounds: 1, rate: 100 * (1 + offset), offset: offset, cpu: cpu, cpus: []float64{cpu}, excess: excess,
+		return row{limiter: "a", rounds: 1, rate: 100 * (1 + offset), offset: offset, used: cpu / 10, cpu: cpu, cpus: []float64{cpu}, excess: excess,
 			gap: quantiles{p99: p99, max: longest}, total: total, gaps: []point{{gap, 0.5}},
 			stolen: time.Duration(100 * excess), held: excess != 2}
 	}
@@ -25,6 +25,9 @@ func TestMedian(t *testing.T) {
 	m := rs.median()
 	if m.limiter != "a" || m.rounds != 3 || m.offset != 0.1 || math.Abs(m.rate-110) > 1e-9 {
 		t.Errorf("%q, %d rounds, error %v, rate %v; want a, 3, 0.1 and 110", m.limiter, m.rounds, m.offset, m.rate)
+	}
+	if m.used != 0.7 {
+		t.Errorf("%v used, want 0.7", m.used)
 	}
 	if m.stolen != 500 || m.held {
 		t.Errorf("%v stolen, held %t; want 500, and false: once it was not", m.stolen, m.held)
@@ -45,7 +48,7 @@ func TestMedian(t *testing.T) {
 	if got := m.dearer(known); !math.IsNaN(got) {
 		t.Errorf("%v times as dear, where that can't be told", got)
 	}
-	failed := missing(measure.Candidate{Name: "a"}, measure.Case{}, errors.New("no"))
+	failed := missing(measure.Candidate{Name: "a"}, job{}, errors.New("no"))
 	if m := (rows{rs[0], failed, rs[2]}).median(); m.measured() || m.note != "failed: no" || m.rounds != 3 {
 		t.Errorf("with a round that failed: %+v", m)
 	}

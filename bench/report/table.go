@@ -76,12 +76,13 @@ func (t *table) markdown(w io.Writer) error {
 	return err
 }
 
-// tables returns the tables of all the rows: one for each number of callers, and the queues.
-func tables(rows []row) []*table {
+// tables returns the tables of all the rows: one for each number of callers, the queues, and those of
+// busy processors.
+func tables(rs rows) []*table {
 	var all []*table
 	loops := map[int]*table{}
 	var queues *table
-	for _, r := range rows {
+	for _, r := range rs.quiet() {
 		if r.Queued {
 			if queues == nil {
 				queues = &table{title: "Queued, then let go", head: []string{"limiter", "callers", "per s",
@@ -102,7 +103,7 @@ func tables(rows []row) []*table {
 	if queues != nil {
 		all = append(all, queues)
 	}
-	return all
+	return append(all, rs.busy().busyTables()...)
 }
 
 // callers is a number of them, as one says it.

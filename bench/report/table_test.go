@@ -15,16 +15,16 @@ func two() rows {
 	loop := row{
 		limiter: "a", rounds: 3, Case: measure.Case{PerSecond: 1000, Callers: 64, Duration: time.Second},
 		tokens: 1001, rate: 1000.25, offset: 0.00025,
-		gap:    quantiles{1500, 123456, 2 * time.Millisecond, 3 * time.Second},
-		late:   quantiles{0, 1, 22, 333},
-		excess: 0.125, cpu: 1234.5, stolen: 30 * time.Millisecond,
+		gap:  quantiles{1500, 123456, 2 * time.Millisecond, 3 * time.Second},
+		late: quantiles{0, 1, 22, 333},
+		used: 0.5, slack: 10 * time.Millisecond, excess: 0.125, cpu: 1234.5, stolen: 30 * time.Millisecond,
 	}
 	queue := row{
 		limiter: "b|c", rounds: 1, peer: true, Case: measure.Case{PerSecond: 500_000, Callers: 1_000_001, Queued: true},
-		tokens: 1_000_001, rate: 500_000, offset: 0,
+		tokens: 1_000_001, rate: 500_000, offset: 0, used: math.NaN(),
 		excess: 5000, cpu: math.NaN(), total: 2002 * time.Millisecond, held: true, stolen: -1,
 	}
-	silent := missing(measure.Candidate{Name: "d"}, measure.Case{PerSecond: 1, Callers: 64, Duration: time.Second}, measure.ErrDeaf)
+	silent := missing(measure.Candidate{Name: "d"}, job{Case: measure.Case{PerSecond: 1, Callers: 64, Duration: time.Second}}, measure.ErrDeaf)
 	return rows{loop, queue, silent}
 }
 
@@ -74,9 +74,9 @@ func TestCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Join(csvHead, ",") + `
-a,loop,1000,64,,1001,1000.25,0.00025,1500,123456,2000000,3000000000,0,1,22,333,0.125,1234.5,,,,,30000000,3
-b|c,queue,500000,1000001,,1000001,500000,0,0,0,0,0,0,0,0,0,5000,,2002000000,2000000000,true,false,,1
-d,loop,1,64,left out: its waits can't be cancelled,,,,,,,,,,,,,,,,,,,1
+a,loop,1000,64,,1001,1000.25,0.00025,1500,123456,2000000,3000000000,0,1,22,333,0.125,1234.5,,,,,30000000,3,0.5,10000000
+b|c,queue,500000,1000001,,1000001,500000,0,0,0,0,0,0,0,0,0,5000,,2002000000,2000000000,true,false,,1,,0
+d,loop,1,64,left out: its waits can't be cancelled,,,,,,,,,,,,,,,,,,,1,,0
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

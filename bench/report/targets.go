@@ -3,14 +3,9 @@ package report
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/escapement-go/escapement/bench/peers"
 )
-
-// slack is the lateness that a gate makes up unless it is told otherwise; the bound of every
-// window is wider by the tokens of that time.
-const slack = 10 * time.Millisecond
 
 // verdict says whether a target is met.
 type verdict string
@@ -40,6 +35,7 @@ type rows []row
 
 // targets checks each target that the accuracy of the gates was given.
 func (rs rows) targets() []target {
+	busy, rs := rs.busy(), rs.quiet()
 	all := []target{
 		rs.held(1, 100, 100_000, 0.001),
 		rs.held(1, 1_000_000, 1_000_000, 0.01),
@@ -63,7 +59,7 @@ func (rs rows) targets() []target {
 	for _, callers := range []int{1, 64} {
 		all = append(all, rs.dear(callers, peers.Coalesced, 10_000, math.MaxInt, 1))
 	}
-	return all
+	return append(all, busy.usedWhileBusy())
 }
 
 // loops returns the limiter's loops with so many callers, at rates from lo to hi, that have
@@ -181,9 +177,8 @@ func (rs rows) letGo(q queue, within float64) target {
 		t.best = fmt.Sprintf("%s: %s × ideal, %s over burst + rate·w", who, digits(r.share()), digits(r.excess))
 	}
 	if r, ok := find(peers.Auto); ok {
-		allowed := slack.Seconds() * float64(q.perSecond)
-		t.figure = fmt.Sprintf("%s × ideal, %s of the slack's %s tokens used", digits(r.share()), digits(r.excess), digits(allowed))
-		t.verdict = judge(r.excess <= allowed && math.Abs(r.share()-1) <= within)
+		t.figure = fmt.Sprintf("%s × ideal, %s of the slack's %s tokens used", digits(r.share()), digits(r.excess), digits(r.allowed()))
+		t.verdict = judge(r.over() == 0 && math.Abs(r.share()-1) <= within)
 	}
 	return t
 }

@@ -19,7 +19,7 @@ func looped(name string, callers, perSecond int, change func(*row)) row {
 
 func queued(name string, callers, perSecond int, share, excess float64) row {
 	c := measure.Case{Callers: callers, PerSecond: perSecond, Queued: true}
-	return row{limiter: name, peer: name != peers.Auto, tokens: callers, Case: c, excess: excess, total: time.Duration(share * float64(c.Ideal()))}
+	return row{limiter: name, slack: 10 * time.Millisecond, peer: name != peers.Auto, tokens: callers, Case: c, excess: excess, total: time.Duration(share * float64(c.Ideal()))}
 }
 
 func offset(x float64) func(*row)      { return func(r *row) { r.offset = x } }

@@ -1,14 +1,16 @@
 package main
 
 import (
+	"time"
+
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/pace"
 )
 
 // gates are what every call passes.
 type gates struct {
 	gate.Gate                   // all of them
 	slots     *gate.Concurrency // of them, the one that knows what is in flight
-	queues    []gate.Gate       // those at which calls wait
 	adaptive  *gate.Adaptive    // of them, the one that listens; nil: none
 }
 
@@ -31,29 +33,26 @@ func newGates(o *options) gates {
 		rate = gate.NewRate(o.rate, &gate.RateOptions{Burst: o.burst})
 	}
 	slots := gate.NewConcurrency(o.limit)
-	n, span := o.window.Count(), o.window.Span()
-	switch {
-	case o.window.IsUnlimited():
-		all := gate.All(rate, slots)
-		return gates{all, slots, []gate.Gate{all}, adaptive}
-	case o.guard == untilAnswered:
-		all := gate.All(rate, slots)
-		window := newAnswered(n, span, all)
-		return gates{window, slots, []gate.Gate{window.recent, all}, adaptive}
-	default:
-		window := gate.NewWindow(n, span, &gate.WindowOptions{Guard: o.guard})
-		all := gate.All(rate, slots, window)
-		return gates{all, slots, []gate.Gate{all}, adaptive}
+	members := []gate.Gate{rate, slots}
+	if !o.window.IsUnlimited() {
+		members = append(members, newWindow(o.window, o.guard))
 	}
+	return gates{gate.All(members...), slots, adaptive}
+}
+
+// newWindow makes the window, with a guard or with none needed: until the answer is there, a call counts.
+func newWindow(window pace.Rate, guard time.Duration) *gate.Window {
+	w := &gate.WindowOptions{Guard: guard}
+	if guard == untilAnswered {
+		w = &gate.WindowOptions{UntilAnswer: true}
+	}
+	return gate.NewWindow(window.Count(), window.Span(), w)
 }
 
 // waiting returns how many calls wait.
-func (g gates) waiting() (n int) {
-	for _, q := range g.queues {
-		s, _ := gate.StatsOf(q)
-		n += s.Waiting
-	}
-	return n
+func (g gates) waiting() int {
+	s, _ := gate.StatsOf(g.Gate)
+	return s.Waiting
 }
 
 // inFlight returns how many calls are being made.

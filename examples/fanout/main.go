@@ -73,8 +73,8 @@
 // by how much its span is widened: a gate.Window, and a guess. 20 ms leave 98 calls a second of 100,
 // and hold as long as no call is under way for 20 ms longer than another, which on a busy machine
 // means now and then not. The default, answer, guesses nothing: when a call is answered it has
-// arrived, so it counts until a span after that (see answered.go). Certainty costs about what a call
-// takes: with answers after 70 ms, 92 calls a second instead of 100.
+// arrived, so it counts until a span after that: a gate.Window with UntilAnswer. Certainty costs about
+// what a call takes: with answers after 70 ms, 92 calls a second instead of 100.
 //
 // # Output
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,25 +103,10 @@ func crowd(t *trial) {
 	}
 	t.rest()
 	quit()
-	var grants []*entry
 	stalled := time.Now().Add(patience)
 	for round := 0; ; round++ {
 		t.rest()
-		waiting, tokens := 0, 0
-		for _, e := range t.open {
-			switch {
-			case !e.returned():
-				waiting++
-				tokens += e.cost
-			case e.err != nil && quits[e]:
-				t.givesUp(e, why)
-			default:
-				if tokens += e.cost; !e.seen {
-					grants = append(grants, e)
-				}
-				t.in(e, why)
-			}
-		}
+		waiting, tokens := t.through(quits, why)
 		if waiting == 0 {
 			break
 		}
@@ -135,11 +121,31 @@ func crowd(t *trial) {
 		t.elapse(t.s.Back)
 	}
 	if t.s.exact() && t.s.Most != nil {
+		grants := slices.DeleteFunc(slices.Clone(t.open), func(e *entry) bool { return !e.seen })
 		for _, from := range grants {
 			t.span(grants, from)
 		}
 	}
 	t.whole("after a crowd")
+}
+
+// through makes sure that each entry that has returned was let in, or gave up if it was to. It returns how
+// many still wait, and the cost of all that have not given up.
+func (t *trial) through(quits map[*entry]bool, why string) (waiting, tokens int) {
+	t.Helper()
+	for _, e := range t.open {
+		switch {
+		case !e.returned():
+			waiting++
+			tokens += e.cost
+		case e.err != nil && quits[e]:
+			t.givesUp(e, why)
+		default:
+			tokens += e.cost
+			t.in(e, why)
+		}
+	}
+	return waiting, tokens
 }
 
 // span makes sure that no more went than may in any span that begins with from.

@@ -155,9 +155,10 @@ func noBurstAfterHold(t *trial) {
 	}
 	most := t.s.AfterHold
 	if most == nil {
-		if most = t.s.Most; most == nil {
-			return // any number may go
-		}
+		most = t.s.Most
+	}
+	if most == nil {
+		return // any number may go
 	}
 	end := t.hold(t.aWhile())
 	var line []*entry

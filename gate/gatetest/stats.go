@@ -13,79 +13,32 @@ func statsAddUp(t *trial) {
 		return // they are nobody's duty
 	}
 	idle := t.stats("of a new gate").Idle
-	var granted, refused, abandoned uint64
-	calls := uint64(0)
-	want := func(why string) {
-		t.Helper()
-		waiting := 0
-		granted, refused, abandoned = 0, 0, 0
-		for _, e := range t.open {
-			var known *gate.DeadlineError
-			switch {
-			case !e.returned():
-				waiting++
-			case e.err == nil:
-				granted++
-			case errors.As(e.err, &known):
-				refused++
-			default:
-				abandoned++
-			}
-		}
-		tried := calls - uint64(len(t.open))
-		got := t.stats(why)
-		if n := got.Granted + got.Refused + got.Abandoned + uint64(got.Waiting); n != calls {
-			t.Errorf("%s: granted, refused, abandoned and waiting are %d together, want the %d calls that were made: %+v", why, n, calls, got)
-		}
-		if got.Waiting != waiting || got.Abandoned != abandoned {
-			t.Errorf("%s: %d wait and %d gave up, want %d and %d", why, got.Waiting, got.Abandoned, waiting, abandoned)
-		}
-		if got.Granted < granted || got.Refused < refused || got.Granted+got.Refused != granted+refused+tried {
-			t.Errorf("%s: %d were granted and %d refused, want at least %d and %d, and %d together", why, got.Granted, got.Refused, granted, refused, granted+refused+tried)
-		}
-		if t.s.Slots && (got.InUse < t.inUse || t.s.Back == 0 && got.InUse > t.inUse) {
-			t.Errorf("%s: %d tokens are in use, want %d", why, got.InUse, t.inUse)
-		}
-		if waiting > 0 && got.Idle {
-			t.Errorf("%s: the gate is idle, but somebody waits", why)
-		}
-	}
-	want("of a new gate")
+	t.addUp(0, "of a new gate")
 	for i := range t.s.Capacity {
-		calls++
 		t.fill(1)
 		if got := t.stats("when entering"); got.Granted != uint64(i+1) {
 			t.Errorf("%d entries count as %d granted", i+1, got.Granted)
 		}
 	}
-	want("of a full gate")
-	calls++
+	tried := uint64(t.s.Capacity)
+	t.addUp(tried, "of a full gate")
+	tried++
 	if before := t.stats("of a full gate").Refused; !t.try(1, "on a full gate") {
 		if n := t.stats("when refusing").Refused - before; n != 1 {
 			t.Errorf("a refused TryEnter counts as %d refusals, want 1", n)
 		}
 	}
 	ctx, quit := t.quitter()
-	var line []*entry
-	for i := range 3 {
-		calls++
-		if i == 1 {
-			line = append(line, t.arrive(ctx, 1))
-		} else {
-			line = append(line, t.arrive(t.ctx, 1))
-		}
-	}
+	line := t.three(ctx, 1)
 	if t.s.exact() || t.s.Slots {
-		want("of a gate where three wait")
+		t.addUp(tried, "of a gate where three wait")
 		quit()
 		t.givesUp(line[1], "the second of three")
-		want("of a gate where one of three gave up")
+		t.addUp(tried, "of a gate where one of three gave up")
 	}
 	quit()
-	calls++
 	t.until(t.start(ctx, 1).returned)
 	if t.s.Foresees {
-		calls++
 		t.until(t.start(t.limit(t.s.tooSoon()), 1).returned)
 	}
 	for _, e := range line {
@@ -97,13 +50,55 @@ func statsAddUp(t *trial) {
 			t.in(e, "with few others")
 		}
 	}
-	want("after all that")
+	t.addUp(tried, "after all that")
 	t.leaveAll()
 	t.idle(1)
-	want("after everybody has left")
+	t.addUp(tried, "after everybody has left")
 	if got := t.stats("after everybody has left"); got.Idle != idle || got.HeldFor != 0 || got.NextDue != 0 {
 		t.Errorf("after everybody has left, and time has passed, the statistics are %+v, want Idle %v and nothing due, as when it was new", got, idle)
 	}
+}
+
+// addUp makes sure that the statistics agree with the entries that were started and the calls of
+// TryEnter.
+func (t *trial) addUp(tried uint64, why string) {
+	t.Helper()
+	waiting, granted, refused, abandoned := t.outcomes()
+	calls := uint64(len(t.open)) + tried
+	got := t.stats(why)
+	if n := got.Granted + got.Refused + got.Abandoned + uint64(got.Waiting); n != calls {
+		t.Errorf("%s: granted, refused, abandoned and waiting are %d together, want the %d calls that were made: %+v", why, n, calls, got)
+	}
+	if got.Waiting != waiting || got.Abandoned != abandoned {
+		t.Errorf("%s: %d wait and %d gave up, want %d and %d", why, got.Waiting, got.Abandoned, waiting, abandoned)
+	}
+	if got.Granted < granted || got.Refused < refused || got.Granted+got.Refused != granted+refused+tried {
+		t.Errorf("%s: %d were granted and %d refused, want at least %d and %d, and %d together", why, got.Granted, got.Refused, granted, refused, granted+refused+tried)
+	}
+	if t.s.Slots && (got.InUse < t.inUse || t.s.Back == 0 && got.InUse > t.inUse) {
+		t.Errorf("%s: %d tokens are in use, want %d", why, got.InUse, t.inUse)
+	}
+	if waiting > 0 && got.Idle {
+		t.Errorf("%s: the gate is idle, but somebody waits", why)
+	}
+}
+
+// outcomes counts the entries that were started by what has become of them.
+func (t *trial) outcomes() (waiting int, granted, refused, abandoned uint64) {
+	for _, e := range t.open {
+		var known *gate.DeadlineError
+		switch {
+		case !e.returned():
+			waiting++
+		case e.err == nil:
+			granted++
+		case errors.As(e.err, &known):
+			refused++
+		default:
+			abandoned++
+		}
+	}
+	return waiting, granted, refused, abandoned
 }
 
 func (t *trial) stats(why string) gate.Stats {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
@@ -128,73 +129,80 @@ func overtaking(t *trial) {
 // cancelled is the check for the entry at the given place among three who wait.
 func cancelled(place int) func(*trial) {
 	return func(t *trial) {
-		names := []string{"first", "second", "last"}
-		why := "the " + names[place] + " of three who waited having given up"
-
-		// The others get what they would have got.
-		t.fill(t.s.Capacity)
-		ctx, quit := t.quitter()
-		var line []*entry
-		for i := range 3 {
-			if i == place {
-				line = append(line, t.arrive(ctx, 1))
-			} else {
-				line = append(line, t.arrive(t.ctx, 1))
-			}
+		t.othersMoveUp(place)
+		if t.s.heavy() >= 2 {
+			t.fresh()
+			t.heavyMakeRoom(place)
 		}
-		quit()
-		if t.s.exact() || t.s.Slots {
-			t.givesUp(line[place], why)
-			for i, e := range line {
-				if i != place {
-					t.waits(e, why)
-				}
-			}
-		}
-		for i, e := range line {
-			if i == place {
-				continue
-			}
-			if len(t.held) > 0 {
-				t.leave(t.held[0])
-			}
-			t.elapse(t.s.Back)
-			t.in(e, why+", one token being back")
-		}
-		t.full(why + ", and the others having been let in")
-		t.whole(why)
-
-		// And nobody waits for somebody who isn't there: the light one behind fits, as soon
-		// as the heavy ones before it have given up.
-		heavy := t.s.heavy()
-		if heavy < 2 {
-			return
-		}
-		t.fresh()
-		t.fill(t.s.Capacity - heavy + 1)
-		line = nil
-		var quits []func()
-		for range 3 {
-			ctx, quit := t.quitter()
-			line, quits = append(line, t.arrive(ctx, heavy)), append(quits, quit)
-		}
-		light := t.arrive(t.ctx, 1)
-		for i := range line {
-			i = (place + i) % len(line)
-			quits[i]()
-			if t.s.exact() || t.s.Slots {
-				t.givesUp(line[i], "a heavy entry that gives up")
-			}
-		}
-		t.in(light, "with a token free and all heavy entries before it having given up")
-		if t.s.exact() {
-			for i := 2; i < heavy; i++ {
-				t.mustTry(1, "all heavy entries having given up")
-			}
-			t.full("all heavy entries having given up")
-		}
-		t.whole("after heavy entries that gave up")
 	}
+}
+
+// three starts three entries, one after the other, of which that at the given place has the context.
+func (t *trial) three(ctx context.Context, place int) (line []*entry) {
+	for i := range 3 {
+		if i == place {
+			line = append(line, t.arrive(ctx, 1))
+		} else {
+			line = append(line, t.arrive(t.ctx, 1))
+		}
+	}
+	return line
+}
+
+// othersMoveUp makes sure that two of three waiting entries get what they would have got, when the one at
+// the given place gives up.
+func (t *trial) othersMoveUp(place int) {
+	names := []string{"first", "second", "last"}
+	why := "the " + names[place] + " of three who waited having given up"
+	t.fill(t.s.Capacity)
+	ctx, quit := t.quitter()
+	line := t.three(ctx, place)
+	quit()
+	others := slices.Delete(slices.Clone(line), place, place+1)
+	if t.s.exact() || t.s.Slots {
+		t.givesUp(line[place], why)
+		for _, e := range others {
+			t.waits(e, why)
+		}
+	}
+	for _, e := range others {
+		if len(t.held) > 0 {
+			t.leave(t.held[0])
+		}
+		t.elapse(t.s.Back)
+		t.in(e, why+", one token being back")
+	}
+	t.full(why + ", and the others having been let in")
+	t.whole(why)
+}
+
+// heavyMakeRoom makes sure that no entry waits for those that have given up: the light one behind fits, as
+// soon as the heavy ones before it have, beginning with that at the given place.
+func (t *trial) heavyMakeRoom(place int) {
+	heavy := t.s.heavy()
+	t.fill(t.s.Capacity - heavy + 1)
+	var line []*entry
+	var quits []func()
+	for range 3 {
+		ctx, quit := t.quitter()
+		line, quits = append(line, t.arrive(ctx, heavy)), append(quits, quit)
+	}
+	light := t.arrive(t.ctx, 1)
+	for i := range line {
+		i = (place + i) % len(line)
+		quits[i]()
+		if t.s.exact() || t.s.Slots {
+			t.givesUp(line[i], "a heavy entry that gives up")
+		}
+	}
+	t.in(light, "with a token free and all heavy entries before it having given up")
+	if t.s.exact() {
+		for i := 2; i < heavy; i++ {
+			t.mustTry(1, "all heavy entries having given up")
+		}
+		t.full("all heavy entries having given up")
+	}
+	t.whole("after heavy entries that gave up")
 }
 
 func cancelledMany(t *trial) {

@@ -102,18 +102,3 @@ func (e *entry) Settle(_ uint64, _, actual int) {
 
 // longest is the longest hold.
 const longest = 10 * 365 * 24 * time.Hour
-
-// stray is what the pass of an entry goes back to that went by the fallback.
-type stray struct {
-	pass   gate.Pass
-	cancel context.CancelCauseFunc
-}
-
-func (s *stray) Leave(_ uint64, _ int, err error) {
-	s.pass.Leave(err)
-	if s.cancel != nil {
-		s.cancel(nil)
-	}
-}
-
-func (s *stray) Settle(_ uint64, _, actual int) { s.pass.Settle(actual) }

@@ -132,32 +132,7 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 	if g.timeout == 0 {
 		g.timeout = time.Second
 	}
-	adapts := 0
-	for i, l := range limits {
-		switch l.kind {
-		case 0:
-			panic(fmt.Sprintf("redisgate: New: a limit must be made by a function of this package, got the zero Limit for %d of %d", i+1, len(limits)))
-		case concurrency:
-			if g.ttl > 0 {
-				panic("redisgate: New: there must be at most one limit of concurrency, got two")
-			}
-			g.ttl = l.ttl
-		case adaptive:
-			if adapts++; adapts > 1 {
-				panic("redisgate: New: there must be at most one limit that adapts, got two")
-			}
-			g.interval = time.Duration(l.span)
-		}
-		if l.kind != concurrency {
-			g.paced = (!g.timed || g.paced) && l.kind != window
-			g.timed = true
-			g.late = min(g.late, l.late)
-		}
-		g.capacity = min(g.capacity, l.capacity)
-	}
-	if !g.timed {
-		g.late = 0
-	}
+	g.setLimits()
 	g.link.known = make([]debt, len(limits))
 	g.alarm = time.AfterFunc(never, g.ring)
 	g.alarm.Stop()
@@ -268,25 +243,6 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 		return gate.Pass{}, false
 	}
 	return gate.NewPass(g.admit(t.slot, cost, nil), 0, cost), true
-}
-
-// tryElsewhere tries the fallback.
-func (g *Gate) tryElsewhere(cost int) (gate.Pass, bool) {
-	p, ok := g.fallback.TryEnter(cost)
-	g.mu.Lock()
-	shut := g.shut()
-	if ok && !shut {
-		g.stats.Granted++
-	} else {
-		g.stats.Refused++
-	}
-	g.mu.Unlock()
-	if ok && shut {
-		p.Settle(0)
-		p.Leave(errShut)
-		return gate.Pass{}, false
-	}
-	return p, ok
 }
 
 // Hold keeps everyone out, in every process, whoever waits and whoever comes, until d from now.

@@ -121,8 +121,7 @@ func (h *hub) news() (joined []*Gate, left []string, over bool) {
 
 func (h *hub) run() {
 	defer close(h.done)
-	ctx := context.Background()
-	ps := h.client.Subscribe(ctx)
+	ps := h.client.Subscribe(context.Background())
 	confirmed := map[string]bool{} // by channel that was asked for
 	var events, heard <-chan any   // events, or nil when there are no more
 	for {
@@ -131,15 +130,7 @@ func (h *hub) run() {
 			if !ok {
 				heard = nil // the client was closed
 			}
-			switch e := e.(type) {
-			case *redis.Subscription:
-				if again, ok := confirmed[e.Channel]; ok && e.Kind == "subscribe" {
-					h.each(e.Channel, func(g *Gate) { g.tuned(again) })
-					confirmed[e.Channel] = true
-				}
-			case *redis.Message:
-				h.each(e.Channel, func(g *Gate) { g.message(e.Payload) })
-			}
+			h.hear(e, confirmed)
 			continue
 		case <-h.kick:
 		}
@@ -147,26 +138,7 @@ func (h *hub) run() {
 		if over {
 			break
 		}
-		var fresh []string
-		for _, g := range joined {
-			name := g.keys[0]
-			if ready, ok := confirmed[name]; !ok {
-				confirmed[name] = false
-				fresh = append(fresh, name)
-			} else if ready {
-				g.tuned(false)
-			}
-		}
-		for _, name := range left {
-			delete(confirmed, name)
-		}
-		// What fails here is made up for when the connection is there again.
-		if len(fresh) > 0 {
-			_ = ps.Subscribe(ctx, fresh...)
-		}
-		if len(left) > 0 {
-			_ = ps.Unsubscribe(ctx, left...)
-		}
+		subscribe(ps, joined, left, confirmed)
 		if events == nil {
 			events = ps.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second), redis.WithChannelPingTimeout(time.Second))
 			heard = events
@@ -176,6 +148,43 @@ func (h *hub) run() {
 	if events != nil {
 		for range events {
 		}
+	}
+}
+
+// hear passes an event on to the gates that listen to its channel.
+func (h *hub) hear(event any, confirmed map[string]bool) {
+	switch e := event.(type) {
+	case *redis.Subscription:
+		if again, ok := confirmed[e.Channel]; ok && e.Kind == "subscribe" {
+			h.each(e.Channel, func(g *Gate) { g.tuned(again) })
+			confirmed[e.Channel] = true
+		}
+	case *redis.Message:
+		h.each(e.Channel, func(g *Gate) { g.message(e.Payload) })
+	}
+}
+
+// subscribe asks for the channels of the gates that have joined, and no longer for those that were left.
+// What fails here is made up for when the connection is there again.
+func subscribe(ps *redis.PubSub, joined []*Gate, left []string, confirmed map[string]bool) {
+	var fresh []string
+	for _, g := range joined {
+		name := g.keys[0]
+		if ready, ok := confirmed[name]; !ok {
+			confirmed[name] = false
+			fresh = append(fresh, name)
+		} else if ready {
+			g.tuned(false)
+		}
+	}
+	for _, name := range left {
+		delete(confirmed, name)
+	}
+	if len(fresh) > 0 {
+		_ = ps.Subscribe(context.Background(), fresh...)
+	}
+	if len(left) > 0 {
+		_ = ps.Unsubscribe(context.Background(), left...)
 	}
 }
 

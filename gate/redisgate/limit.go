@@ -295,3 +295,33 @@ func gcd(a, b int64) int64 {
 	}
 	return a
 }
+
+// setLimits finds what the limits have in common, and panics where they can't be together.
+func (g *Gate) setLimits() {
+	adapts := 0
+	for i, l := range g.limits {
+		switch l.kind {
+		case 0:
+			panic(fmt.Sprintf("redisgate: New: a limit must be made by a function of this package, got the zero Limit for %d of %d", i+1, len(g.limits)))
+		case concurrency:
+			if g.ttl > 0 {
+				panic("redisgate: New: there must be at most one limit of concurrency, got two")
+			}
+			g.ttl = l.ttl
+		case adaptive:
+			if adapts++; adapts > 1 {
+				panic("redisgate: New: there must be at most one limit that adapts, got two")
+			}
+			g.interval = time.Duration(l.span)
+		}
+		if l.kind != concurrency {
+			g.paced = (!g.timed || g.paced) && l.kind != window
+			g.timed = true
+			g.late = min(g.late, l.late)
+		}
+		g.capacity = min(g.capacity, l.capacity)
+	}
+	if !g.timed {
+		g.late = 0
+	}
+}

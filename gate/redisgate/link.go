@@ -287,25 +287,6 @@ func (g *Gate) resign() {
 // held reports whether nobody may be let in.
 func (g *Gate) held(now int64) bool { return g.link.muted > 0 || g.link.held > now }
 
-// detour sends those who wait without a slot to the fallback while Redis is away.
-func (g *Gate) detour(now int64, wake func(int64)) {
-	if g.link.away == nil || g.fallback == nil || g.queue.count <= len(g.slots) {
-		return
-	}
-	if g.held(now) {
-		wake(g.link.held)
-		return
-	}
-	g.link.poke = true
-	for w := g.queue.at(len(g.slots)); w != nil; {
-		next := w.next
-		w.err = errAway
-		g.queue.remove(w)
-		w.ready <- struct{}{}
-		w = next
-	}
-}
-
 // missing returns what keeps Redis away, or seems to.
 func (g *Gate) missing(now int64) error {
 	k := &g.link

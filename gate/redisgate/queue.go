@@ -2,7 +2,6 @@ package redisgate
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -117,26 +116,10 @@ type try struct {
 
 // enter waits until the entry is let in. cancel, if not nil, ends the context of its work.
 func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFunc) (gate.Pass, error) {
-	if ctx.Err() != nil {
-		g.count(&g.stats.Abandoned)
-		return gate.Pass{}, context.Cause(ctx)
-	}
-	deadline, limited := ctx.Deadline()
-	g.mu.Lock()
-	now := instant()
-	w := &waiter{ready: make(chan struct{}, 1), cost: cost, came: now, deadline: never}
-	if limited {
-		w.deadline = later(now, time.Until(deadline))
-	}
-	if err := g.hopeless(w, now); err != nil {
-		g.stats.Refused++
-		g.mu.Unlock()
+	w, err := g.arrive(ctx, cost)
+	if err != nil {
 		return gate.Pass{}, err
 	}
-	g.queue.push(w, false)
-	g.look(now)
-	g.mu.Unlock()
-
 	for {
 		select {
 		case <-w.ready:
@@ -150,43 +133,67 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 			g.mu.Unlock()
 			<-w.ready
 		}
-		switch {
-		case w.err == errAway:
-			p, again, err := g.elsewhere(ctx, w, cancel)
-			if again {
-				continue
-			}
-			return p, err
-		case w.err != nil:
+		var p gate.Pass
+		again := false
+		switch w.err {
+		case nil:
+			p, again, err = g.useSlot(ctx, w, cancel)
+		case errAway:
+			p, again, err = g.elsewhere(ctx, w, cancel)
+		default:
 			g.count(&g.stats.Refused)
-			return gate.Pass{}, w.err
+			err = w.err
 		}
-		g.mu.Lock()
-		if ctx.Err() != nil {
-			// It ended before the grant was seen: as if nobody had come.
-			g.undo(w.slot)
-			g.look(instant())
-			g.stats.Abandoned++
-			g.mu.Unlock()
-			return gate.Pass{}, context.Cause(ctx)
+		if !again {
+			return p, err
 		}
-		if instant() > w.slot.until || w.slot.lease != g.units.lease {
-			// The system has woken it too late. It is the first to get another.
-			g.undo(w.slot)
-			g.queue.push(w, true)
-			g.align(0)
-			g.look(instant())
-			g.mu.Unlock()
-			continue
-		}
-		e := g.admit(w.slot, cost, cancel)
-		g.mu.Unlock()
-		return gate.NewPass(e, 0, cost), nil
 	}
 }
 
-// errAway sends a waiter to the fallback.
-var errAway = errors.New("redisgate: away")
+// arrive puts an entry at the end of the queue, unless its context has ended or it can't get in.
+func (g *Gate) arrive(ctx context.Context, cost int) (*waiter, error) {
+	if ctx.Err() != nil {
+		g.count(&g.stats.Abandoned)
+		return nil, context.Cause(ctx)
+	}
+	deadline, limited := ctx.Deadline()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := instant()
+	w := &waiter{ready: make(chan struct{}, 1), cost: cost, came: now, deadline: never}
+	if limited {
+		w.deadline = later(now, time.Until(deadline))
+	}
+	if err := g.hopeless(w, now); err != nil {
+		g.stats.Refused++
+		return nil, err
+	}
+	g.queue.push(w, false)
+	g.look(now)
+	return w, nil
+}
+
+// useSlot admits the waiter in its slot. again says that the slot was over when the waiter ran: the waiter
+// is the first in the queue again.
+func (g *Gate) useSlot(ctx context.Context, w *waiter, cancel context.CancelCauseFunc) (_ gate.Pass, again bool, _ error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if ctx.Err() != nil {
+		// It ended before the grant was seen: as if the entry had not come.
+		g.undo(w.slot)
+		g.look(instant())
+		g.stats.Abandoned++
+		return gate.Pass{}, false, context.Cause(ctx)
+	}
+	if instant() > w.slot.until || w.slot.lease != g.units.lease {
+		g.undo(w.slot)
+		g.queue.push(w, true)
+		g.align(0)
+		g.look(instant())
+		return gate.Pass{}, true, nil
+	}
+	return gate.NewPass(g.admit(w.slot, w.cost, cancel), 0, w.cost), false, nil
+}
 
 // hopeless returns why an entry that comes now can't get in, as far as is known without asking.
 func (g *Gate) hopeless(w *waiter, now int64) error {
@@ -325,59 +332,6 @@ func (g *Gate) undo(s slot) {
 		g.ops = append(g.ops, op{what: 'v', a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen})
 	}
 }
-
-// elsewhere enters the fallback. again says that a hold has begun meanwhile: what the fallback gave is
-// given back, and the entry waits here again, at the end of the queue.
-func (g *Gate) elsewhere(ctx context.Context, w *waiter, cancel context.CancelCauseFunc) (_ gate.Pass, again bool, _ error) {
-	open, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	g.mu.Lock()
-	if g.closed {
-		g.stats.Refused++
-		g.mu.Unlock()
-		return gate.Pass{}, false, ErrClosed
-	}
-	if g.strays == nil {
-		g.strays = map[*waiter]context.CancelCauseFunc{}
-	}
-	g.strays[w] = end
-	g.mu.Unlock()
-	p, err := g.fallback.Enter(open, w.cost)
-	g.mu.Lock()
-	delete(g.strays, w)
-	if err == nil && g.shut() {
-		g.mu.Unlock()
-		p.Settle(0)
-		p.Leave(errShut)
-		g.mu.Lock()
-		again = !g.closed
-	}
-	defer g.mu.Unlock()
-	switch {
-	case again:
-		w.err = nil
-		g.queue.push(w, false)
-		g.look(instant())
-		return gate.Pass{}, true, nil
-	case ctx.Err() != nil && err != nil:
-		g.stats.Abandoned++
-	case g.closed:
-		g.stats.Refused++
-		err = ErrClosed
-	case err != nil:
-		g.stats.Refused++
-	default:
-		g.stats.Granted++
-		return gate.NewPass(&stray{pass: p, cancel: cancel}, 0, w.cost), false, nil
-	}
-	return gate.Pass{}, false, err
-}
-
-// errShut is what an entry of the fallback is left with that came while nobody may be let in.
-var errShut = errors.New("redisgate: held or closed")
-
-// shut reports whether nobody may be let in by the fallback, either.
-func (g *Gate) shut() bool { return g.closed || g.held(instant()) }
 
 func (g *Gate) count(n *uint64) {
 	g.mu.Lock()

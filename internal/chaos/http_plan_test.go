@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/escapement-go/escapement/internal/hints"
 	"github.com/escapement-go/escapement/retry"
 	"pgregory.net/rapid"
 )
@@ -149,7 +150,7 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 		}
 		return n
 	}
-	longestHint := (&retry.Policy{MaxRetryAfter: p.MaxHint}).LongestHint()
+	longestHint := hints.Longest(p.MaxHint)
 	failed, throttled := 0, 0
 	// What net/http would send again by itself if a connection breaks that was used before.
 	natural := replayable && (r.Key || slices.Contains([]string{"GET", "HEAD", "OPTIONS", "TRACE"}, r.Method))

@@ -11,8 +11,8 @@ import (
 	"github.com/escapement-go/escapement/group"
 )
 
-// stage returns the Stage of a node, with a Cost for items of type A.
-func stage[A any](p *pipeline, n *node, value func(A) int) *group.Stage {
+// stage returns the Stage of a node.
+func (p *pipeline) stage(n *node) *group.Stage {
 	s := &group.Stage{Workers: n.Workers, Ordered: n.Ordered, Buffer: n.Buffer}
 	if n.Meter {
 		s.Meter = &group.Meter{}
@@ -20,28 +20,36 @@ func stage[A any](p *pipeline, n *node, value func(A) int) *group.Stage {
 		p.stages = append(p.stages, stageCount{Meter: s.Meter, node: *n})
 		p.mu.Unlock()
 	}
-	if n.Gate >= 0 && n.Kind != "flatmapin" {
+	if n.gated() {
 		s.Gate = p.gates[n.Gate].Gate
-		calls, mu := 0, sync.Mutex{}
-		if n.Cost > 0 || n.Fail == "over" {
-			s.Cost = func(a A) int {
-				mu.Lock()
-				defer mu.Unlock()
-				calls++
-				if n.Fail == "over" && calls == n.FailAt+1 {
-					if n.Kind != "trymap" {
-						p.mu.Lock()
-						p.failures = append(p.failures, errOver)
-						p.mu.Unlock()
-					}
-					return p.gates[n.Gate].capacity + 1
-				}
-				return p.cost(n, value(a))
-			}
-		}
 	}
 	return s
 }
+
+// costOf returns the Cost of a node's items, or nil.
+func costOf[A any](p *pipeline, n *node, value func(A) int) group.Cost[A] {
+	if !n.gated() || n.Cost == 0 && n.Fail != "over" {
+		return nil
+	}
+	calls, mu := 0, sync.Mutex{}
+	return func(a A) int {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		if n.Fail == "over" && calls == n.FailAt+1 {
+			if n.Kind != "trymap" {
+				p.mu.Lock()
+				p.failures = append(p.failures, errOver)
+				p.mu.Unlock()
+			}
+			return p.gates[n.Gate].capacity + 1
+		}
+		return p.cost(n, value(a))
+	}
+}
+
+// gated reports whether the stage of the node enters a gate.
+func (n *node) gated() bool { return n.Gate >= 0 && n.Kind != "flatmapin" }
 
 var errOver = errors.New("stands for a *gate.CapacityError")
 
@@ -109,9 +117,9 @@ func (p *pipeline) build(n *node, id int) []<-chan int {
 	next := func(ctx context.Context, x int) (int, error) { return x*16 + n.K, work(ctx, x) }
 	switch n.Kind {
 	case "map":
-		return []<-chan int{group.Map(p.g, in, next, stage(p, n, same))}
+		return []<-chan int{group.Map(p.g, in, next, p.stage(n), costOf(p, n, same))}
 	case "trymap":
-		results := group.TryMap(p.g, in, next, stage(p, n, same))
+		results := group.TryMap(p.g, in, next, p.stage(n), costOf(p, n, same))
 		return []<-chan int{group.FilterMap(p.g, results, func(ctx context.Context, r group.Result[int, int]) (int, bool, error) {
 			if r.Err != nil {
 				p.mu.Lock()
@@ -124,7 +132,7 @@ func (p *pipeline) build(n *node, id int) []<-chan int {
 	case "filter":
 		return []<-chan int{group.FilterMap(p.g, in, func(ctx context.Context, x int) (int, bool, error) {
 			return x, hash(x, n.K)%3 > 0, work(ctx, x)
-		}, stage(p, n, same))}
+		}, p.stage(n), costOf(p, n, same))}
 	case "flatmap", "flatmapin":
 		return []<-chan int{group.FlatMap(p.g, in, func(ctx context.Context, x int, send func(int) bool) error {
 			for i := range hash(x, n.K) % 4 {
@@ -145,7 +153,7 @@ func (p *pipeline) build(n *node, id int) []<-chan int {
 				}
 			}
 			return work(ctx, x)
-		}, stage(p, n, same))}
+		}, p.stage(n), costOf(p, n, same))}
 	case "batch":
 		o := &group.BatchOptions{Wait: n.Delay}
 		if n.K%3 == 0 {
@@ -160,7 +168,7 @@ func (p *pipeline) build(n *node, id int) []<-chan int {
 				short = len(b) < n.K
 			}
 			return b, work(ctx, b[0])
-		}, stage(p, n, func(b []int) int { return b[0] }))
+		}, p.stage(n), costOf(p, n, func(b []int) int { return b[0] }))
 		return []<-chan int{group.Flatten(p.g, batches)}
 	case "merge":
 		ins := []<-chan int{}
@@ -177,7 +185,7 @@ func (p *pipeline) build(n *node, id int) []<-chan int {
 				return 0, err
 			}
 			return p.nested(ctx, n, x)
-		}, stage(p, n, same))}
+		}, p.stage(n), costOf(p, n, same))}
 	}
 	panic(n.Kind)
 }

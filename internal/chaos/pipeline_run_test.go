@@ -99,7 +99,7 @@ func (p *pipeline) worker(n *node, sink bool) func(context.Context, int) error {
 				p.inFlight--
 			}
 		}()
-		if n.Gate >= 0 && n.Kind != "flatmapin" {
+		if n.gated() {
 			defer p.gates[n.Gate].enter(p.cost(n, x))()
 		}
 		time.Sleep(n.Delay * time.Duration(hash(x, 5)%3))

@@ -95,7 +95,7 @@ func (p *pipeline) read(s node) (r reading) {
 	}
 	switch s.Kind {
 	case "foreach":
-		r.err = group.ForEach(p.g, in, take, stage(p, &s, same))
+		r.err = group.ForEach(p.g, in, take, p.stage(&s), costOf(p, &s, same))
 	case "reduce":
 		s.Gate = -1
 		if s.Fail != "error" {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/escapement-go/escapement/internal/hints"
 	"github.com/escapement-go/escapement/retry"
 )
 
@@ -35,7 +36,7 @@ func (p retryPlan) forecast() (f forecast) {
 	}
 	var t, prev time.Duration
 	budget := float64(p.BudgetShare) / 1000
-	longestHint := (&retry.Policy{MaxRetryAfter: p.MaxHint}).LongestHint()
+	longestHint := hints.Longest(p.MaxHint)
 	done := func(at time.Duration) error {
 		f.unsure = f.unsure || at == p.Cancel && p.Cancel > 0 || at == p.Deadline && p.Deadline > 0 ||
 			p.Cancel > 0 && p.Cancel == p.Deadline

@@ -130,8 +130,11 @@ func (s script) draw(t *rapid.T, most int) []call {
 		case "late": // an entry with a deadline
 			c.kind, c.late = "enter", true
 			c.cost, c.d = drawCost(t), drawLapse(t, "deadline")
-		case "enter", "try", "limit":
+		case "enter", "try":
 			c.cost = drawCost(t)
+		case "limit":
+			c.cost, c.d = drawCost(t), drawLapse(t, "span")
+			c.which = rapid.IntRange(0, 9).Draw(t, "which")
 		case "settle":
 			c.cost = drawCost(t) - 1
 			c.which = rapid.IntRange(0, 9).Draw(t, "which")
@@ -143,9 +146,9 @@ func (s script) draw(t *rapid.T, most int) []call {
 		case "advance", "hold":
 			c.d = drawLapse(t, "for")
 		case "rate":
-			c.rate = s.rates(t)
+			c.rate, c.which = s.rates(t), rapid.IntRange(0, 9).Draw(t, "which")
 		case "burst":
-			c.cost = drawBurst(t, "burst")
+			c.cost, c.which = drawBurst(t, "burst"), rapid.IntRange(0, 9).Draw(t, "which")
 		}
 		return c
 	})

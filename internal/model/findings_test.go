@@ -155,7 +155,7 @@ func TestSetRateAfterAHold(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {
 		r := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 5, Clock: b.Clock()})
 		c := gate.All(r, gate.NewConcurrency(9))
-		c.(interface{ Hold(time.Duration) }).Hold(time.Second)
+		c.Hold(time.Second)
 		got, _, end := inLine(b, c, 3)
 		defer end()
 		b.Advance(time.Second)

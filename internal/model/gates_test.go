@@ -3,6 +3,7 @@ package model
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -134,19 +135,43 @@ func TestWindowSettle(t *testing.T) {
 	testWindow(t, "enter enter enter try settle settle advance advance cancel leave hold stats")
 }
 
-func testWindow(t *testing.T, kinds string) {
+func TestWindowLimit(t *testing.T) {
+	testWindow(t, "enter late enter try settle advance advance cancel leave hold limit limit stats")
+}
+
+func TestWindowUntilAnswer(t *testing.T) {
+	testWindow(t, "enter enter enter try advance advance cancel leave leave leave hold stats", true)
+}
+
+func TestWindowUntilAnswerDeadline(t *testing.T) {
+	testWindow(t, "late late late enter try advance advance cancel leave leave leave hold stats", true)
+}
+
+func TestWindowUntilAnswerSettle(t *testing.T) {
+	testWindow(t, "enter late enter try settle settle advance advance cancel leave leave leave hold stats", true)
+}
+
+func TestWindowUntilAnswerLimit(t *testing.T) {
+	testWindow(t, "enter late enter try settle advance advance cancel leave leave leave hold limit limit stats", true)
+}
+
+func testWindow(t *testing.T, kinds string, untilAnswer ...bool) {
+	until := untilAnswer != nil
 	explore(t, 1500, func(rt *rapid.T) {
 		n, span := drawBurst(rt, "n"), drawSpan(rt, "span")
+		if until && rapid.IntRange(0, 9).Draw(rt, "extreme") == 0 {
+			span = rapid.SampledFrom([]time.Duration{1, 2, math.MaxInt64/2 + 1, math.MaxInt64}).Draw(rt, "extreme span")
+		}
 		guard := time.Duration(0)
 		if rapid.Bool().Draw(rt, "guarded") {
 			guard = drawSpan(rt, "guard")
 		}
 		s := script{kinds: strings.Fields(kinds)}
-		s.against(t, rt, fmt.Sprintf("NewWindow(%d, %v, Guard: %v)", n, span, guard), func(b *bubble.B) *single {
+		s.against(t, rt, fmt.Sprintf("NewWindow(%d, %v, Guard: %v, UntilAnswer: %v)", n, span, guard, until), func(b *bubble.B) *single {
 			return &single{
-				gate: gate.NewWindow(n, span, &gate.WindowOptions{Guard: guard, Clock: b.Clock()}),
-				lane: &lane{leaves: []leaf{&log{n: n, span: int64(span + guard)}}},
-				unit: int64(span + guard),
+				gate: gate.NewWindow(n, span, &gate.WindowOptions{Guard: guard, UntilAnswer: until, Clock: b.Clock()}),
+				lane: &lane{leaves: []leaf{&log{n: n, span: add(int64(span), int64(guard)), guard: int64(guard), until: until}}},
+				unit: add(int64(span), int64(guard)),
 			}
 		})
 	})

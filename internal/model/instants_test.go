@@ -8,6 +8,9 @@ import (
 // awake checks that no waiter is left behind at an instant at which all are at rest.
 func (g *graph) awake(at int64) error {
 	for _, q := range g.waiting {
+		if c := g.capacity(q.gate); q.cost > c {
+			return fmt.Errorf("#%d waits at %d, its cost %d, the capacity %d", q.id, at, q.cost, c)
+		}
 		if g.head(q) && g.room(q.gate, q.cost, at) && !g.reason(q, at) {
 			return fmt.Errorf("#%d waits at %d: all its gates have room for it, and it is behind nobody", q.id, at)
 		}
@@ -30,7 +33,11 @@ func (g *graph) late(q *queued, at int64) int64 {
 		return held
 	}
 	for _, m := range g.gates[q.gate].members {
-		if t := g.leaves[m].when(at, q.cost); t != unknown && t > q.deadline {
+		l := g.leaves[m]
+		if w, ok := l.(*log); ok {
+			l = w.soonest(at)
+		}
+		if t := l.when(at, q.cost); t != unknown && t > q.deadline {
 			return t
 		}
 	}

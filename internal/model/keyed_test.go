@@ -142,14 +142,13 @@ func (k *keys) do(c call) error {
 		}
 	case "hold":
 		d := min(c.d.of(k.now, k.unit, never), 10*k.unit)
-		h, ok := k.real.For(key).(interface{ Hold(time.Duration) })
-		if _, slots := k.make().(*slots); !ok || slots || d == 0 || !k.room(key) {
+		if _, slots := k.make().(*slots); slots || d == 0 || !k.room(key) {
 			return nil
 		}
 		k.say("For(key %d).Hold(%d)", key, d)
 		k.used[key] = k.now
 		k.lane(key).leaves[0].hold(k.now, d)
-		h.Hold(time.Duration(d))
+		k.real.For(key).Hold(time.Duration(d))
 	case "advance":
 		next := int64(never)
 		for _, l := range k.lanes {
@@ -239,7 +238,7 @@ func (k *keys) check() error {
 func TestKeyed(t *testing.T) {
 	kinds := strings.Fields("enter enter try try advance advance cancel leave leave hold")
 	explore(t, 1500, func(rt *rapid.T) {
-		form := rapid.SampledFrom([]string{"rate", "window", "slots"}).Draw(rt, "form")
+		form := rapid.SampledFrom([]string{"rate", "window", "answered", "slots"}).Draw(rt, "form")
 		n, span := rapid.IntRange(1, 5).Draw(rt, "n"), max(1000, drawSpan(rt, "span"))
 		most := rapid.IntRange(1, 4).Draw(rt, "MaxKeys")
 		// Not much shorter than the span: keys are looked at so often while time passes.
@@ -256,9 +255,12 @@ func TestKeyed(t *testing.T) {
 					return gate.NewRate(pace.Every(span), &gate.RateOptions{Burst: n, Precision: pace.Precise, Clock: b.Clock()})
 				}
 				k.make = func() leaf { return newBucket(pace.Every(span), n) }
-			case "window":
-				make = func(int) gate.Gate { return gate.NewWindow(n, span, &gate.WindowOptions{Clock: b.Clock()}) }
-				k.make = func() leaf { return &log{n: n, span: int64(span)} }
+			case "window", "answered":
+				until := form == "answered"
+				make = func(int) gate.Gate {
+					return gate.NewWindow(n, span, &gate.WindowOptions{UntilAnswer: until, Clock: b.Clock()})
+				}
+				k.make = func() leaf { return &log{n: n, span: int64(span), until: until} }
 			default:
 				make = func(int) gate.Gate { return gate.NewConcurrency(n) }
 				k.make = func() leaf { return newSlots(n) }

@@ -42,6 +42,8 @@ type lane struct {
 	want   []outcome // not yet compared
 	counts counts
 	seen   map[int]outcome // what happened since the last comparison
+	// judged says that the plan has just changed, so that all deadlines are looked at.
+	judged bool
 }
 
 // counts are those of Stats.
@@ -49,10 +51,20 @@ type counts struct{ granted, refused, abandoned uint64 }
 
 // plan returns when each of the queue is admitted if nothing else happens, and which are
 // refused at once. Nothing is known from the first unknown on.
+//
+// Where entries must leave, the earliest instant passes by while they do not. A waiter is told so
+// when it comes and when the plan changes; at any other time it may be. Until it is told, those
+// behind it may count it, or not.
 func (l *lane) plan() []outcome {
 	leaves := cloned(l.leaves)
 	var p []outcome
-	at := l.now
+	at, least, most := l.now, l.now, l.now
+	var without, with []leaf // those whose deadline has come out of reach
+	g, _ := l.leaves[0].(*log)
+	until := g != nil && g.until
+	if until {
+		without, with = []leaf{g.soonest(l.now)}, []leaf{g.soonest(l.now)}
+	}
 	for _, w := range l.queue {
 		o := outcome{id: w.id, kind: "granted", at: at}
 		if w.cost > capacity(leaves) {
@@ -62,10 +74,32 @@ func (l *lane) plan() []outcome {
 		if at != unknown && at != never {
 			o.at = together(leaves, at, w.cost)
 		}
-		race := w.deadline == l.now && l.seen[w.id].kind == "granted" // a place came free at the deadline
-		if o.at >= w.deadline && w.deadline != never && !race {       // at the deadline the context is done, and wins
-			p = append(p, outcome{id: w.id, kind: "late", at: l.now, wait: o.at - l.now, least: w.deadline - l.now})
-			continue
+		from, to := o.at, o.at
+		if until {
+			from, to = together(without, least, w.cost), together(with, most, w.cost)
+		}
+		s := l.seen[w.id]
+		race := w.deadline == l.now && s.kind == "granted"    // a place came free at the deadline
+		if to >= w.deadline && w.deadline != never && !race { // at the deadline the context is done, and wins
+			told := s.kind == "late" && s.at == l.now
+			must := !until || l.judged || w.arrived == l.now
+			if told || must && from >= w.deadline {
+				p = append(p, outcome{id: w.id, kind: "late", at: l.now, wait: to - l.now, least: w.deadline - l.now})
+				continue
+			}
+		}
+		if until {
+			most = to
+			charge(with, w, most)
+			if from >= w.deadline && w.deadline != never && !race {
+				if at != unknown {
+					at = max(at, w.deadline)
+				}
+				p = append(p, outcome{id: w.id, kind: "granted", at: unknown})
+				continue
+			}
+			least = from
+			charge(without, w, least)
 		}
 		at = o.at
 		if at != unknown && at != never {
@@ -159,6 +193,7 @@ func (l *lane) rest() {
 			i++
 		}
 	}
+	l.judged = false
 }
 
 func (l *lane) find(id int) *want {
@@ -189,6 +224,9 @@ func (l *lane) next() int64 {
 	}
 	for _, w := range l.queue {
 		next = min(next, w.deadline)
+		if s := l.seen[w.id]; s.kind == "late" && s.at > l.now {
+			next = min(next, s.at)
+		}
 	}
 	return next
 }

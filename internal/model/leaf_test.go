@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 	"math/big"
+	"slices"
 )
 
 // never is the instant of what does not happen, and unknown that of what cannot be known.
@@ -80,17 +81,19 @@ func (s *slots) clone() leaf {
 }
 
 // log is the model of a Window: an entry counts from its grant until just before a span
-// later.
+// later, or until a span after it was left.
 type log struct {
 	n       int
 	span    int64 // the guard included
+	guard   int64
+	until   bool // an entry counts until a span after its answer
 	held    int64
-	entries []logged // in order of the grants
+	entries []logged // in the order in which their spans began
 }
 
 type logged struct {
 	id, cost int
-	at       int64
+	at       int64 // when its span began; never: it is under way
 }
 
 func (l *log) capacity() int { return l.n }
@@ -102,16 +105,22 @@ func (l *log) when(now int64, cost int) int64 {
 		return now
 	}
 	for _, e := range l.entries {
-		if free := add(e.at, l.span); free > now {
+		if free := add(e.at, l.span); free > now && e.at != never {
 			if sum -= e.cost; sum+cost <= l.n {
 				return free
 			}
 		}
 	}
-	return never // costs more than it ever admits
+	if cost <= l.n {
+		return unknown // until some more have left
+	}
+	return never
 }
 
 func (l *log) take(now int64, id, cost int) {
+	if l.until {
+		now = never
+	}
 	l.entries = append(l.entries, logged{id, cost, now})
 }
 
@@ -123,7 +132,29 @@ func (l *log) settle(_ int64, id, actual int) {
 	}
 }
 
-func (l *log) leave(int64, int) {}
+func (l *log) leave(now int64, id int) {
+	i := slices.IndexFunc(l.entries, func(e logged) bool { return e.id == id && e.at == never })
+	if i >= 0 {
+		e := l.entries[i]
+		l.entries = append(slices.Delete(l.entries, i, i+1), logged{id, e.cost, now})
+	}
+}
+
+// setLimit changes the limit. What has ceased to count does not come back.
+func (l *log) setLimit(now int64, n int, span int64) {
+	l.entries = slices.DeleteFunc(l.entries, func(e logged) bool { return add(e.at, l.span) <= now })
+	l.n, l.span = n, add(span, l.guard)
+}
+
+// soonest returns the log if every entry leaves as early as can be: at now, or with its grant.
+func (l *log) soonest(now int64) *log {
+	c := l.clone().(*log)
+	for _, e := range l.entries {
+		c.leave(now, e.id)
+	}
+	c.until = false
+	return c
+}
 
 func (l *log) inUse(now int64) int {
 	sum := 0

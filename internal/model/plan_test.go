@@ -21,7 +21,7 @@ type plan struct {
 }
 
 type leafPlan struct {
-	kind string // rate, window, slots
+	kind string // rate, window, answered, slots
 	n    int
 	span time.Duration
 }
@@ -34,6 +34,8 @@ func (p plan) String() string {
 			fmt.Fprintf(&s, "g%d := NewRate(Every(%v), Burst: %d)\n", i, l.span, l.n)
 		case "window":
 			fmt.Fprintf(&s, "g%d := NewWindow(%d, %v)\n", i, l.n, l.span)
+		case "answered":
+			fmt.Fprintf(&s, "g%d := NewWindow(%d, %v, UntilAnswer)\n", i, l.n, l.span)
 		default:
 			fmt.Fprintf(&s, "g%d := NewConcurrency(%d)\n", i, l.n)
 		}
@@ -48,7 +50,7 @@ func drawPlan(t *rapid.T) plan {
 	p := plan{unit: rapid.SampledFrom([]int64{int64(time.Second), 1000, 999_983, int64(time.Hour)}).Draw(t, "unit")}
 	p.leaves = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) leafPlan {
 		l := leafPlan{
-			kind: rapid.SampledFrom([]string{"rate", "window", "slots"}).Draw(t, "kind"),
+			kind: rapid.SampledFrom([]string{"rate", "window", "answered", "slots"}).Draw(t, "kind"),
 			n:    rapid.IntRange(1, 6).Draw(t, "n"),
 			span: time.Duration(p.unit * rapid.Int64Range(1, 40).Draw(t, "span") / 10),
 		}
@@ -74,9 +76,10 @@ func (p plan) build(b *bubble.B) ([]gate.Gate, *graph) {
 			gates = append(gates, gate.NewRate(r, &gate.RateOptions{Burst: l.n, Precision: pace.Precise, Clock: b.Clock()}))
 			g.leaves = append(g.leaves, newBucket(r, l.n))
 			g.lean[i] = newBucket(r, l.n)
-		case "window":
-			gates = append(gates, gate.NewWindow(l.n, l.span, &gate.WindowOptions{Clock: b.Clock()}))
-			g.leaves = append(g.leaves, &log{n: l.n, span: int64(l.span)})
+		case "window", "answered":
+			until := l.kind == "answered"
+			gates = append(gates, gate.NewWindow(l.n, l.span, &gate.WindowOptions{UntilAnswer: until, Clock: b.Clock()}))
+			g.leaves = append(g.leaves, &log{n: l.n, span: int64(l.span), until: until})
 		default:
 			gates = append(gates, gate.NewConcurrency(l.n))
 			g.leaves = append(g.leaves, newSlots(l.n))
@@ -91,9 +94,7 @@ func (p plan) build(b *bubble.B) ([]gate.Gate, *graph) {
 			v.members = append(v.members, g.gates[m].members...)
 			v.through = append(v.through, g.gates[m].through...)
 		}
-		if len(all) > 1 { // All of one gate is that gate
-			v.through = append(v.through, len(g.gates))
-		}
+		v.through = append(v.through, len(g.gates))
 		for _, s := range []*[]int{&v.members, &v.through} {
 			slices.Sort(*s)
 			*s = slices.Compact(*s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ type run struct {
 	b       *bubble.B
 	s       *single
 	mu      sync.Mutex
-	seen    map[int]outcome
+	seen    map[int]outcome // since the lane was shown it
 	passes  map[int]gate.Pass
 	cancels map[int]context.CancelFunc
 	costs   map[int]int
@@ -47,7 +48,7 @@ type run struct {
 
 func newRun(b *bubble.B, s *single) *run {
 	s.lane.seen = map[int]outcome{}
-	return &run{b: b, s: s, seen: s.lane.seen, passes: map[int]gate.Pass{}, cancels: map[int]context.CancelFunc{}, costs: map[int]int{}}
+	return &run{b: b, s: s, seen: map[int]outcome{}, passes: map[int]gate.Pass{}, cancels: map[int]context.CancelFunc{}, costs: map[int]int{}}
 }
 
 func (r *run) say(format string, args ...any) {
@@ -91,18 +92,28 @@ func (r *run) script(calls []call) (err error) {
 // check lets everybody come to rest and compares.
 func (r *run) check() error {
 	r.b.Settle()
+	r.collect()
 	r.s.lane.rest()
 	return r.compare()
+}
+
+// collect shows the lane what has happened by now. Callers that run meanwhile write elsewhere.
+func (r *run) collect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.s.lane.seen, r.seen)
+	clear(r.seen)
 }
 
 func (r *run) compare() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range sorted(r.seen) {
-		if o := r.seen[id]; o.kind == "granted" {
+	seen := r.s.lane.seen
+	for _, id := range sorted(seen) {
+		if o := seen[id]; o.kind == "granted" {
 			r.held = append(r.held, &holder{id: o.id, cost: r.costs[o.id], pass: r.passes[o.id]})
 		}
-		r.say("%v", r.seen[id])
+		r.say("%v", seen[id])
 	}
 	return r.s.lane.compare()
 }
@@ -178,7 +189,7 @@ func (r *run) do(c call) {
 				actual = costOf(c.cost, h.cost)
 			}
 			r.say("#%d.Settle(%d)", h.id, actual)
-			h.settled = true
+			h.settled, l.judged = true, actual > h.cost
 			for _, f := range l.leaves {
 				f.settle(l.now, h.id, actual)
 			}
@@ -188,13 +199,17 @@ func (r *run) do(c call) {
 		d := c.d.of(l.now, r.s.unit, l.next())
 		r.say("advance by %d", d)
 		r.b.Advance(time.Duration(d))
+		r.b.Settle()
+		r.collect()
 		l.advance(l.now + d)
 	case "hold":
 		d := c.d.of(l.now, r.s.unit, l.next())
 		r.say("Hold(%d)", d)
+		before := l.leaves[0].heldFor(l.now)
 		for _, f := range l.leaves {
 			f.hold(l.now, d)
 		}
+		l.judged = l.leaves[0].heldFor(l.now) > before
 		r.s.gate.(interface{ Hold(time.Duration) }).Hold(time.Duration(d))
 	case "rate":
 		if r.s.plain && l.leaves[0].heldFor(l.now) > 0 {
@@ -212,10 +227,19 @@ func (r *run) do(c call) {
 		l.leaves[0].(*bucket).setBurst(l.now, c.cost)
 		r.s.gate.(*gate.Rate).SetBurst(c.cost)
 	case "limit":
-		s := l.leaves[0].(*slots)
-		s.n = costOf(c.cost, s.n)
-		r.say("SetLimit(%d)", s.n)
-		r.s.gate.(*gate.Concurrency).SetLimit(s.n)
+		l.judged = true
+		switch f := l.leaves[0].(type) {
+		case *slots:
+			f.n = costOf(c.cost, f.n)
+			r.say("SetLimit(%d)", f.n)
+			r.s.gate.(*gate.Concurrency).SetLimit(f.n)
+		case *log:
+			n, span := costOf(c.cost, f.n), max(1, c.d.of(l.now, r.s.unit, l.next()))
+			r.say("SetLimit(%d, %d)", n, span)
+			f.setLimit(l.now, n, span)
+			r.s.gate.(*gate.Window).SetLimit(n, time.Duration(span))
+			r.s.unit = f.span
+		}
 	case "stats":
 		r.say("Stats")
 		if err := r.stats(); err != nil {

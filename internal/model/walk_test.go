@@ -209,9 +209,6 @@ func (w *walk) do(c call) error {
 		timed := slices.ContainsFunc(g.gates[v].members, func(m int) bool { _, ok := g.leaves[m].(*slots); return !ok })
 		if h, ok := w.gates[v].(interface{ Hold(time.Duration) }); ok && timed { // a Concurrency has no clock
 			w.say("g%d.Hold(%d)", v, d)
-			for v >= len(g.leaves) && len(g.gates[v].through) == 0 || v >= len(g.leaves) && !slices.Contains(g.gates[v].through, v) {
-				v = w.one(v)
-			}
 			g.hold(v, d)
 			h.Hold(time.Duration(d))
 		}
@@ -250,11 +247,6 @@ func (w *walk) closeBooks() {
 	}
 }
 
-// one returns the gate that an All of one is.
-func (w *walk) one(v int) int {
-	return slices.IndexFunc(w.gates, func(g gate.Gate) bool { return g == w.gates[v] })
-}
-
 // change changes the plan of a leaf.
 func (w *walk) change(v int, c call) {
 	g := w.g
@@ -275,10 +267,15 @@ func (w *walk) change(v int, c call) {
 		g.each(v, func(l leaf) { l.(*bucket).setBurst(g.now, n) })
 		l.SetBurst(n)
 	case *gate.Concurrency:
-		n := c.which + 1
+		n := 1 + c.cost%7
 		w.say("g%d.SetLimit(%d)", v, n)
 		g.leaves[v].(*slots).n = n
 		l.SetLimit(n)
+	case *gate.Window:
+		n, span := 1+c.cost%7, max(1, c.d.of(g.now, w.unit, never)+w.odd)
+		w.say("g%d.SetLimit(%d, %d)", v, n, span)
+		g.leaves[v].(*log).setLimit(g.now, n, span)
+		l.SetLimit(n, time.Duration(span))
 	}
 }
 

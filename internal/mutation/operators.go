@@ -27,86 +27,125 @@ var others = map[string]string{"0": "1", "1": "0", "true": "false", "false": "tr
 // changes calls found with each change of a declaration: the bytes from one position to another
 // become the text. source returns the bytes of a node as they are.
 func changes(d ast.Decl, source func(ast.Node) string, found func(from, to token.Pos, text string)) {
-	operator := func(at token.Pos, op token.Token) {
-		for _, other := range swaps[op] {
-			found(at, at+token.Pos(len(op.String())), other.String())
-		}
-	}
-	word := func(n ast.Node, name string) {
-		if other, ok := others[name]; ok {
-			found(n.Pos(), n.End(), other)
-		}
-	}
-	// decide keeps the names in the condition: the compiler refuses what is unused.
-	decide := func(cond ast.Expr) {
-		found(cond.Pos(), cond.End(), "true || "+source(cond))
-		found(cond.Pos(), cond.End(), "false && ("+source(cond)+")")
-	}
-	// What stands alone under a condition is not removed: the condition is made false. The return at
-	// the end of a function is not, either: without it the function does not build.
-	alone := map[ast.Node]bool{}
-	last := func(b *ast.BlockStmt) {
-		if b != nil && len(b.List) > 0 {
-			if r, ok := b.List[len(b.List)-1].(*ast.ReturnStmt); ok {
-				alone[r] = true
-			}
-		}
-	}
-	remove := func(n ast.Node) {
-		if !alone[n] {
-			found(n.Pos(), n.End(), "")
-		}
-	}
+	c := &changer{source: source, found: found, alone: map[ast.Node]bool{}}
 	ast.Inspect(d, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncDecl:
-			last(n.Body)
-		case *ast.FuncLit:
-			last(n.Body)
-		case *ast.BinaryExpr:
-			operator(n.OpPos, n.Op)
-		case *ast.UnaryExpr:
-			if n.Op == token.NOT || n.Op == token.SUB {
-				found(n.OpPos, n.X.Pos(), "")
-			}
-		case *ast.BasicLit:
-			word(n, n.Value)
-		case *ast.Ident:
-			word(n, n.Name)
-		case *ast.IncDecStmt:
-			operator(n.TokPos, n.Tok)
-			remove(n)
-		case *ast.AssignStmt:
-			operator(n.TokPos, n.Tok)
-			switch {
-			case n.Tok == token.DEFINE || alone[n]:
-			case n.Tok == token.ASSIGN: // what is on the right is done all the same
-				found(n.Pos(), n.Rhs[0].Pos(), strings.Repeat("_, ", len(n.Lhs)-1)+"_ = ")
-			default:
-				remove(n)
-			}
-		case *ast.ExprStmt, *ast.SendStmt, *ast.GoStmt, *ast.DeferStmt, *ast.BranchStmt, *ast.ReturnStmt:
-			remove(n)
-		case *ast.IfStmt:
-			decide(n.Cond)
-			if len(n.Body.List) == 1 && n.Else == nil {
-				alone[n.Body.List[0]] = true
-			}
-		case *ast.ForStmt:
-			if n.Cond != nil {
-				found(n.Cond.Pos(), n.Cond.End(), "false && ("+source(n.Cond)+")")
-			}
-		case *ast.SwitchStmt:
-			for _, c := range n.Body.List {
-				for _, cond := range c.(*ast.CaseClause).List {
-					if n.Tag == nil {
-						decide(cond)
-					}
-				}
-			}
+		switch n.(type) {
 		case *ast.ArrayType:
 			return false // a length is no arithmetic
+		case ast.Expr:
+			c.changeExpr(n)
+		default:
+			c.changeStmt(n)
 		}
 		return true
 	})
+}
+
+// changer finds the changes of one declaration.
+type changer struct {
+	source func(ast.Node) string
+	found  func(from, to token.Pos, text string)
+
+	// alone has the statements that are not removed. What stands alone under a condition is one: the
+	// condition is made false. So is the return at the end of a function, which does not build without.
+	alone map[ast.Node]bool
+}
+
+// changeExpr changes an expression, but for those in it.
+func (c *changer) changeExpr(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.FuncLit:
+		c.keepReturn(n.Body)
+	case *ast.BinaryExpr:
+		c.swap(n.OpPos, n.Op)
+	case *ast.UnaryExpr:
+		if n.Op == token.NOT || n.Op == token.SUB {
+			c.found(n.OpPos, n.X.Pos(), "")
+		}
+	case *ast.BasicLit:
+		c.replace(n, n.Value)
+	case *ast.Ident:
+		c.replace(n, n.Name)
+	}
+}
+
+// changeStmt changes a statement, but for those in it. It notes which statements of it, or of a function, are
+// to stay.
+func (c *changer) changeStmt(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		c.keepReturn(n.Body)
+	case *ast.IncDecStmt:
+		c.swap(n.TokPos, n.Tok)
+		c.remove(n)
+	case *ast.AssignStmt:
+		c.swap(n.TokPos, n.Tok)
+		switch {
+		case n.Tok == token.DEFINE || c.alone[n]:
+		case n.Tok == token.ASSIGN: // what is on the right is done all the same
+			c.found(n.Pos(), n.Rhs[0].Pos(), strings.Repeat("_, ", len(n.Lhs)-1)+"_ = ")
+		default:
+			c.remove(n)
+		}
+	case *ast.ExprStmt, *ast.SendStmt, *ast.GoStmt, *ast.DeferStmt, *ast.BranchStmt, *ast.ReturnStmt:
+		c.remove(n)
+	case *ast.IfStmt:
+		c.decide(n.Cond)
+		if len(n.Body.List) == 1 && n.Else == nil {
+			c.alone[n.Body.List[0]] = true
+		}
+	case *ast.ForStmt:
+		if n.Cond != nil {
+			c.found(n.Cond.Pos(), n.Cond.End(), "false && ("+c.source(n.Cond)+")")
+		}
+	case *ast.SwitchStmt:
+		if n.Tag == nil {
+			c.decideCases(n.Body)
+		}
+	}
+}
+
+// swap puts other operators in the place of one.
+func (c *changer) swap(at token.Pos, op token.Token) {
+	for _, other := range swaps[op] {
+		c.found(at, at+token.Pos(len(op.String())), other.String())
+	}
+}
+
+// replace puts another word or number in the place of one.
+func (c *changer) replace(n ast.Node, name string) {
+	if other, ok := others[name]; ok {
+		c.found(n.Pos(), n.End(), other)
+	}
+}
+
+// decide makes a condition true, and false. It keeps the names in it: the compiler refuses what is unused.
+func (c *changer) decide(cond ast.Expr) {
+	c.found(cond.Pos(), cond.End(), "true || "+c.source(cond))
+	c.found(cond.Pos(), cond.End(), "false && ("+c.source(cond)+")")
+}
+
+// decideCases decides the conditions of a switch.
+func (c *changer) decideCases(body *ast.BlockStmt) {
+	for _, clause := range body.List {
+		for _, cond := range clause.(*ast.CaseClause).List {
+			c.decide(cond)
+		}
+	}
+}
+
+// remove removes a statement, unless it is to stay.
+func (c *changer) remove(n ast.Node) {
+	if !c.alone[n] {
+		c.found(n.Pos(), n.End(), "")
+	}
+}
+
+// keepReturn keeps the return at the end of a function.
+func (c *changer) keepReturn(b *ast.BlockStmt) {
+	if b != nil && len(b.List) > 0 {
+		if r, ok := b.List[len(b.List)-1].(*ast.ReturnStmt); ok {
+			c.alone[r] = true
+		}
+	}
 }

@@ -74,13 +74,25 @@ func (c *Cell) Next(word, now int64, cost int) (next int64, v Verdict) {
 // Swap reports whether the word was still the one that was read, and lets the entry go.
 func (c *Cell) Swap(word, next int64) bool { return c.word.CompareAndSwap(word, next) }
 
-// Close moves the state from the cell into s, which made it, and returns the number of
+// Close moves the state from the cell into s, which has its plan, and returns the number of
 // entries that were let go since it was opened. Closing a closed cell does nothing.
 func (c *Cell) Close(s *Schedule) (taken uint64) {
 	if c.word.Load() == closed {
 		return 0
 	}
-	word := c.word.Swap(closed)
+	return c.read(s, c.word.Swap(closed))
+}
+
+// Peek is Close for a look: s becomes a copy of the state, and the cell stays as it is.
+func (c *Cell) Peek(s *Schedule) (taken uint64) {
+	word := c.word.Load()
+	if word == closed {
+		return 0
+	}
+	return c.read(s, word)
+}
+
+func (c *Cell) read(s *Schedule, word int64) (taken uint64) {
 	if s.step != 0 {
 		s.tat = product(uint64(c.base), s.per).plus(wide{0, uint64(word >> bits.Len64(uint64(c.mask)))})
 	}
@@ -122,6 +134,7 @@ func (s *Schedule) Open(now int64, old *Cell) *Cell {
 	if count := bits.Len64(uint64(c.mask)); tat.hi == 0 && tat.lo <= math.MaxInt64>>1>>count {
 		// Until here nobody who entered under the old word could be missed: it was closed.
 		c.word.Store(int64(tat.lo << count))
+		s.last = 0
 		return c
 	}
 	return old
@@ -145,7 +158,7 @@ func newCell(now int64, s *Schedule) *Cell {
 		return nil
 	}
 	c := &Cell{
-		base:    now,
+		base:    max(now-1, 0), // a TAT that lies less than a nanosecond before now stands
 		horizon: int64(uint64(math.MaxInt64) >> count >> 1 / s.per),
 		per:     int64(s.per << count),
 		step:    int64(s.step << count),

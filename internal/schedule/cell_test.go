@@ -123,7 +123,7 @@ func TestCellAgainstSchedule(t *testing.T) {
 			if celled.cell != before {
 				// A word can't count to before the instant at which its cell was made: a part
 				// of a nanosecond may have been lost.
-				plain, last = celled.s.Clone(), 0
+				plain, last = celled.s, 0
 			}
 			celled.cell = celled.s.Open(now, celled.cell)
 			plain.Arrive(now) // forgets the lateness of long ago, as Open does

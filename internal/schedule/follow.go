@@ -1,16 +1,18 @@
 package schedule
 
-// A schedule can stand beside another one, as that would be had something happened to it
-// that did not, for those who are to be treated as if it had. What they take is taken from
-// both.
-
-// Follow brings the rate and the burst of s in line with those of o, at now: as SetRate and
-// SetBurst do, if they differ.
+// Follow brings the plan of s in line with that of o, at now: as SetRate and SetBurst do, if the plans
+// differ.
 func (s *Schedule) Follow(now int64, o *Schedule) {
+	s.slack = o.slack
 	if s.ratio != o.ratio {
 		s.rescale(s.fill(now), o.ratio)
 	}
 	if s.burst != o.burst {
 		s.SetBurst(now, int(o.burst))
 	}
+}
+
+// Faster reports whether the interval of s is shorter than that of o.
+func (s *Schedule) Faster(o *Schedule) bool {
+	return product(s.step, o.per).less(product(o.step, s.per))
 }

@@ -110,7 +110,7 @@ func (d *pair) apply(now int64, o op) error {
 		s.Spend(now, now+o.a-o.b)
 		ref.spend(now, now+o.a-o.b)
 	case 9:
-		s.Lag(now, uint64(o.a))
+		s.Absent(now, uint64(o.a))
 		ref.lag(now, uint64(o.a))
 	case 6:
 		s.Hold(now, now+o.a)
@@ -244,7 +244,7 @@ func TestNeverOverAndNeverUnder(t *testing.T) {
 			free = at
 			if rapid.Bool().Draw(t, "woke late") {
 				free += rapid.Int64Range(1, 20*ms).Draw(t, "by")
-				s.Woke(free, at)
+				s.Ran(free, at)
 			}
 		}
 		if err := bound(all, plan.n, plan.span, burst, max(slack, 0)); err != nil {
@@ -266,7 +266,7 @@ func TestNeverOverAndNeverUnder(t *testing.T) {
 			now = due + ms // the system is late
 			s.Take(now, since, 1)
 			now += 3 * ms // and once more, until the caller runs
-			s.Woke(now, now-3*ms)
+			s.Ran(now, now-3*ms)
 		}
 		want := new(big.Int).Mul(big.NewInt(999), big.NewInt(r.span))
 		want.Div(want, big.NewInt(r.n))
@@ -303,7 +303,7 @@ func TestNeverOverWhereTheyRun(t *testing.T) {
 				if home > now || rapid.Bool().Draw(t, "unknown") {
 					home = now
 				}
-				s.Lag(home, uint64(out))
+				s.Absent(home, uint64(out))
 				most = max(most, (int64(out)*sec-1)/perSecond+1)
 			}
 			// The system stops; then those run who were let go, and it is looked at again.
@@ -330,7 +330,7 @@ func TestNeverOverWhereTheyRun(t *testing.T) {
 	now, out, since := base, uint64(1), base
 	for range 10_000 {
 		now = s.Due(since, 0, 1) + 2*ms
-		s.Lag(now, out)
+		s.Absent(now, out)
 		for out = 0; s.Due(since, 0, 1) <= now; out++ {
 			since = max(since, s.Due(since, 0, 1))
 			s.Take(now, since, 1)

@@ -33,7 +33,7 @@ func newBucket(n, span int64, burst int, slack int64) *bucket {
 		burst = 1
 	}
 	if slack == 0 {
-		slack = 10e6
+		slack = 100e6
 	}
 	b := &bucket{n: n, span: span, burst: burst, slack: max(slack, 0), level: whole(int64(burst))}
 	first := *b

@@ -33,15 +33,6 @@ func (s *Schedule) Track() {
 	}
 }
 
-// Clone returns a copy that shares nothing with s.
-func (s *Schedule) Clone() Schedule {
-	c := *s
-	if s.past != nil {
-		c.past = &history{s.past.entries, append([]low(nil), s.past.lows...)}
-	}
-	return c
-}
-
 // charged returns the mark of the entry that goes at now and is about to be charged.
 func (s *Schedule) charged(now int64) (mark uint64) {
 	if s.past == nil {
@@ -56,17 +47,6 @@ func (s *Schedule) charged(now int64) (mark uint64) {
 func (s *Schedule) Numbered(low uint32) (mark uint64) {
 	n := s.past.entries
 	return numbered | (n - uint64(uint32(n)-low))
-}
-
-// TakeAs is Take for a copy of the schedule that gave the entry its mark.
-func (s *Schedule) TakeAs(mark uint64, now, since int64, cost int) {
-	if mark&numbered != 0 {
-		if s.past == nil {
-			s.past = &history{}
-		}
-		s.past.entries = mark&^numbered - 1
-	}
-	s.Take(now, since, cost)
 }
 
 // raise moves the TAT to an instant, in units, if it lies before that, and notes how full the
@@ -102,7 +82,7 @@ func (s *Schedule) note(lack wide) {
 // refund gives back, at now, tokens of an entry that was charged cost.
 func (s *Schedule) refund(now int64, mark uint64, cost, tokens int) {
 	s.endHold(now)
-	s.floor = max(s.floor, now)
+	s.touch(now)
 	if s.step == 0 {
 		return
 	}

@@ -23,7 +23,7 @@ const never = math.MaxInt64
 
 // DefaultSlack is the lateness that is made up where nothing else is said, in
 // nanoseconds.
-const DefaultSlack = 10e6
+const DefaultSlack = 100e6
 
 // Schedule is one bucket. It is a plain value; whoever holds it guards it.
 type Schedule struct {
@@ -37,18 +37,11 @@ type Schedule struct {
 	held  int64 // no entry is admitted before
 	ends  bool  // the end of the hold has yet to leave one token
 
-	last    last     // the last entry
+	last    int64    // when the last entry was let go, until its caller is known to run
+	lost    uint64   // tokens that were forfeited to lateness beyond the slack
+	part    uint64   // and so many units of one more
 	past    *history // nil: refunds have not been asked for
 	changed int64    // what was granted before, without a history, gets nothing back
-}
-
-// last is what can still be said of the last entry, unless the plan has changed since.
-type last struct {
-	at            int64
-	cost          int
-	before, after wide  // the TAT
-	late, floor   int64 // before it
-	woke          bool  // its own lateness has been told, or is of no account: there was no limit
 }
 
 // ratio is a rate in lowest terms: per units a nanosecond, step units a token.
@@ -142,56 +135,57 @@ func (s *Schedule) Take(now, since int64, cost int) (mark uint64) {
 	if now > since {
 		due = s.Due(since, 0, cost)
 	}
-	// One by one: as a whole it would be made on the stack and copied from there in larger pieces
-	// than it was written in, and the processor waits for the writing then. That took longer than
-	// all the rest.
-	l, tat := &s.last, s.tat
-	l.at, l.cost, l.before = now, cost, tat
-	l.late, l.floor, l.woke = s.late, s.floor, s.step == 0
 	s.late = min(max(now-due, 0), s.slack)
 	if s.step != 0 {
+		s.last = now
 		at := max(since, now-s.slack)
-		s.note(tat.minus(product(uint64(at), s.per)))
-		tat = s.from(at).plus(product(uint64(cost), s.step))
+		s.forfeit(since, at)
+		s.note(s.tat.minus(product(uint64(at), s.per)))
+		s.tat = s.from(at).plus(product(uint64(cost), s.step))
 	}
-	s.tat, l.after = tat, tat
 	return s.charged(now)
 }
 
-// Lag tells that others, who were let go at the cost of out, may have got to run only at the given
-// instant: the system was late with them, too, and they come together with whoever makes up for its
-// lateness. What of the slack they leave is there for those who come after them.
-func (s *Schedule) Lag(ran int64, out uint64) {
+// Absent tells that callers of entries that cost out may have got to run only now: they are late, too,
+// and come together with whichever entry makes up for lateness. What of the slack they leave is there
+// for those after them.
+func (s *Schedule) Absent(now int64, out uint64) {
 	if s.step == 0 {
 		return
 	}
 	left := max(s.slack-product(out, s.step).ceil(s.per), 0)
-	if at := ran - left; s.full().plus(wide{0, s.per}).less(product(uint64(at), s.per)) {
+	if at := now - left; s.full().plus(wide{0, s.per}).less(product(uint64(at), s.per)) {
 		s.floor = max(s.floor, at)
 	}
 }
 
-// Undo takes back, at now, an entry that was granted at the given instant and did not run: as if it
-// had never come, so that the lateness that it would have made up for is there for the next. If
-// others have been granted since, unless at the same instant and at the same cost, or the plan was
-// changed, only its tokens come back, as by Settle.
-func (s *Schedule) Undo(now, granted int64, mark uint64, cost int) {
-	l := &s.last
-	if granted != l.at || cost != l.cost || s.tat != l.after || s.floor != l.floor {
-		s.refund(now, mark, cost, cost)
+// Ran tells that the caller of an entry that was let go at the given instant runs only now. That is the
+// system's lateness, too, and lets the caller's next entry count from earlier. It is of no account if
+// others have been let go since.
+func (s *Schedule) Ran(now, granted int64) {
+	if granted != s.last {
 		return
 	}
-	s.tat, s.late = l.before, l.late
+	late := s.late + now - granted
+	s.late, s.last = min(late, s.slack), 0
+	s.forfeit(now-late, now-s.late)
 }
 
-// Woke tells that the entry that was let go at the given instant has got to run only now:
-// that is the system's lateness, too, and lets whoever it keeps from coming again count from
-// earlier. It is of no account if others have been let go since.
-func (s *Schedule) Woke(now, granted int64) {
-	if l := &s.last; granted == l.at && s.tat == l.after && !l.woke {
-		s.late, l.woke = min(s.late+now-granted, s.slack), true
+// forfeit counts the tokens that are lost if an entry counts from at on, and not from since.
+func (s *Schedule) forfeit(since, at int64) {
+	if since >= at {
+		return
 	}
+	units := s.from(at).minus(s.from(since)).plus(wide{0, s.part})
+	tokens, part := units.div(s.step)
+	s.lost, s.part = s.lost+tokens.lo, part
 }
+
+// Forfeited returns how many tokens lateness beyond the slack has cost.
+func (s *Schedule) Forfeited() uint64 { return s.lost }
+
+// Undo takes back, at now, an entry that did not take place.
+func (s *Schedule) Undo(now int64, mark uint64, cost int) { s.refund(now, mark, cost, cost) }
 
 // from returns where the schedule goes on for an entry that counts from since on.
 func (s *Schedule) from(since int64) wide {
@@ -239,9 +233,12 @@ func (s *Schedule) Settle(now int64, mark uint64, cost, actual int) {
 
 // Fill fills the bucket at now: its tokens come back to it.
 func (s *Schedule) Fill(now int64) {
-	s.floor = max(s.floor, now)
+	s.touch(now)
 	s.tat = least(s.tat, product(uint64(now), s.per))
 }
+
+// touch makes the lateness until now be of no account.
+func (s *Schedule) touch(now int64) { s.floor, s.last = max(s.floor, now), 0 }
 
 // SetRate changes the rate at now. The tokens in the bucket stay as many as they
 // are, a fraction of the next one included; a debt is paid at the new rate. The
@@ -257,7 +254,8 @@ func (s *Schedule) SetRate(now, n, span int64) {
 // then, also one that is over, counts as a grant at its end.
 func (s *Schedule) Repace(now, last, n, span int64) {
 	s.endHold(now)
-	s.floor, s.changed = max(s.floor, now), max(s.changed, now)
+	s.touch(now)
+	s.changed = max(s.changed, now)
 	if !s.ends {
 		last = max(last, s.held)
 	}
@@ -267,13 +265,15 @@ func (s *Schedule) Repace(now, last, n, span int64) {
 // Spend takes all tokens at now, and leaves one there for the instant until.
 func (s *Schedule) Spend(now, until int64) {
 	s.endHold(now)
-	s.floor, s.late, s.changed = max(s.floor, now), 0, max(s.changed, now+1)
+	s.touch(now)
+	s.late, s.changed = 0, max(s.changed, now+1)
 	s.raise(product(uint64(max(now, until)), s.per).plus(product(s.burst-1, s.step)))
 }
 
 // rescale converts what of the TAT lies after ref to the next ratio.
 func (s *Schedule) rescale(ref int64, next ratio) {
 	debt := s.tat.minus(product(uint64(ref), s.per))
+	s.part = 0
 	s.note(debt)
 	s.rescaleLows(next)
 	s.tat = product(uint64(ref), next.per)
@@ -321,7 +321,8 @@ func (s *Schedule) Hold(now, until int64) {
 		return
 	}
 	s.held, s.ends = until, true
-	s.floor, s.late, s.last.woke = max(s.floor, until), 0, true
+	s.touch(until)
+	s.late = 0
 	s.changed = max(s.changed, until)
 }
 
@@ -329,7 +330,7 @@ func (s *Schedule) Hold(now, until int64) {
 // returns that instant.
 func (s *Schedule) fill(now int64) int64 {
 	s.endHold(now)
-	s.floor = max(s.floor, now)
+	s.touch(now)
 	s.raise(product(uint64(now), s.per))
 	return now
 }

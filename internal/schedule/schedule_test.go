@@ -263,20 +263,20 @@ func TestUnlimited(t *testing.T) {
 
 // That the last entry was late to run is made up like its being granted late, once, up to the
 // slack, and not if somebody else has been let go since or the plan was changed.
-func TestWoke(t *testing.T) {
+func TestRan(t *testing.T) {
 	granted := base + 100*ms
 	for _, c := range []struct {
 		name    string
 		between func(s *schedule.Schedule)
 		late    int64
 	}{
-		{"nothing", func(s *schedule.Schedule) { s.Woke(granted+4*ms, granted) }, 4 * ms},
-		{"beyond the slack", func(s *schedule.Schedule) { s.Woke(granted+50*ms, granted) }, 10 * ms},
-		{"twice", func(s *schedule.Schedule) { s.Woke(granted+4*ms, granted); s.Woke(granted+5*ms, granted) }, 4 * ms},
-		{"another's", func(s *schedule.Schedule) { s.Woke(granted+4*ms, granted-1) }, 0},
+		{"nothing", func(s *schedule.Schedule) { s.Ran(granted+4*ms, granted) }, 4 * ms},
+		{"beyond the slack", func(s *schedule.Schedule) { s.Ran(granted+50*ms, granted) }, 10 * ms},
+		{"twice", func(s *schedule.Schedule) { s.Ran(granted+4*ms, granted); s.Ran(granted+5*ms, granted) }, 4 * ms},
+		{"another's", func(s *schedule.Schedule) { s.Ran(granted+4*ms, granted-1) }, 0},
 		{"somebody after it", func(s *schedule.Schedule) {
 			s.Take(granted+sec, granted+sec, 1)
-			s.Woke(granted+sec+4*ms, granted)
+			s.Ran(granted+sec+4*ms, granted)
 		}, 0},
 		{"somebody by the word", func(s *schedule.Schedule) {
 			cell := s.Open(granted, schedule.Shut())
@@ -284,12 +284,12 @@ func TestWoke(t *testing.T) {
 				t.Fatal("the word was of no use")
 			}
 			cell.Close(s)
-			s.Woke(granted+sec+4*ms, granted)
+			s.Ran(granted+sec+4*ms, granted)
 		}, 0},
-		{"a new rate", func(s *schedule.Schedule) { s.SetRate(granted+ms, 7, sec); s.Woke(granted+4*ms, granted) }, 0},
-		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 0, 1, 2); s.Woke(granted+4*ms, granted) }, 0},
+		{"a new rate", func(s *schedule.Schedule) { s.SetRate(granted+ms, 7, sec); s.Ran(granted+4*ms, granted) }, 0},
+		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 0, 1, 2); s.Ran(granted+4*ms, granted) }, 0},
 	} {
-		s := schedule.New(100, sec, 1, 0)
+		s := schedule.New(100, sec, 1, 10*ms)
 		s.Take(granted, granted, 1)
 		c.between(&s)
 		now := granted + sec + 5*ms
@@ -302,69 +302,62 @@ func TestWoke(t *testing.T) {
 	}
 }
 
-// An entry that did not go is taken back as if it had never come, once, unless somebody else has
-// gone since or the plan was changed.
+// An entry that did not take place gives back what settling it to nothing would, and no more is
+// remembered for it.
 func TestUndo(t *testing.T) {
 	const interval = 10 * ms
-	late, granted := base+interval, base+interval+4*ms // it was due at the first, and let go at the second
-	for _, c := range []struct {
-		name    string
-		between func(s *schedule.Schedule)
-		at      int64
-		cost    int
-		undone  bool
-	}{
-		{"nothing", func(*schedule.Schedule) {}, granted, 1, true},
-		{"its own lateness", func(s *schedule.Schedule) { s.Woke(granted+ms, granted) }, granted, 1, true},
-		{"another at the same instant", func(s *schedule.Schedule) {
-			s.Take(granted, late+interval, 1)
-			s.Undo(granted, granted, uint64(granted), 1)
-		}, granted, 1, false},
-		{"another's", func(*schedule.Schedule) {}, granted - 1, 1, false},
-		{"another cost", func(*schedule.Schedule) {}, granted, 2, false},
-		{"twice", func(s *schedule.Schedule) { s.Undo(granted, granted, uint64(granted), 1) }, granted, 1, false},
-		{"somebody after it", func(s *schedule.Schedule) { s.Take(granted+sec, granted+sec, 1) }, granted, 1, false},
-		{"somebody by the word", func(s *schedule.Schedule) {
-			now := granted + sec
-			cell := s.Open(now, schedule.Shut())
-			if v := cell.Take(cell.Load(), now, 1); v != schedule.Taken {
-				t.Fatal("the word was of no use")
-			}
-			cell.Close(s)
-		}, granted, 1, false},
-		{"a new rate", func(s *schedule.Schedule) { s.SetRate(granted+ms, 7, sec) }, granted, 1, false},
-		{"a hold", func(s *schedule.Schedule) { s.Hold(granted, granted+ms) }, granted, 1, false},
-		{"a settlement", func(s *schedule.Schedule) { s.Settle(granted+ms, 0, 1, 2) }, granted, 1, false},
-	} {
-		s := schedule.New(1, interval, 1, 0)
-		s.Take(base, base, 1)
-		before := s
-		s.Take(granted, late, 1)
-		c.between(&s)
-		want := before
-		if !c.undone {
-			want = s
-			want.Settle(granted+2*ms, uint64(granted), c.cost, 0)
+	for _, tracked := range []bool{false, true} {
+		s := schedule.New(1, interval, 3, 0)
+		if tracked {
+			s.Track()
 		}
-		s.Undo(granted+2*ms, c.at, uint64(granted), c.cost)
-		for _, d := range []int64{0, ms, interval, 4 * interval} {
-			now := granted + d
-			a, b := s, want
-			if got, want := a.Arrive(now), b.Arrive(now); got != want {
-				t.Errorf("%s: who comes %d ns later counts from %d ns later, want %d", c.name, d, got-granted, want-granted)
-			}
-			if got, want := a.Due(late, 0, 1), b.Due(late, 0, 1); got != want {
-				t.Errorf("%s: who waits is due %d ns later, want %d", c.name, got-granted, want-granted)
-			}
+		s.Take(base, base, 1)
+		before := s.Due(base+ms, 0, 3)
+		mark := s.Take(base+ms, base+ms, 2)
+		s.Undo(base+ms, mark, 2)
+		if got := s.Due(base+ms, 0, 3); got != before {
+			t.Errorf("tracked %v: the full bucket is due at %d, want %d", tracked, got-base, before-base)
+		}
+		if open := s.Open(base+ms, schedule.Shut()).Load() != schedule.Shut().Load(); open == tracked {
+			t.Errorf("tracked %v: can be opened %v", tracked, open)
 		}
 	}
-	// One of two alike that went at the same instant: the other stays.
-	s := schedule.New(1, interval, 1, 0)
-	s.Take(base, base, 1)
-	s.Take(granted+interval, late, 1)
-	one := s
-	s.Take(granted+interval, late+interval, 1)
-	if s.Undo(granted+2*interval, granted+interval, uint64(granted+interval), 1); s.Arrive(granted+2*interval) != one.Arrive(granted+2*interval) || s.Due(late, 0, 1) != one.Due(late, 0, 1) {
-		t.Error("of two alike neither was undone")
+}
+
+// What lateness beyond the slack costs is counted in tokens: whether the alarm was late, or the caller.
+func TestForfeited(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		alarm, caller int64 // lateness
+		slack         int64
+		n             int64 // rate per second
+		want          uint64
+	}{
+		{"in time", 0, 0, 10 * ms, 1000, 0},
+		{"within the slack", 6 * ms, 4 * ms, 10 * ms, 1000, 0},
+		{"the alarm", 17 * ms, 0, 10 * ms, 1000, 7},
+		{"the caller", 0, 17*ms + 1, 10 * ms, 1000, 6},
+		{"both", 7 * ms, 7 * ms, 10 * ms, 1000, 3},
+		{"without slack", 3 * ms, 0, -1, 1000, 3},
+		{"part of a token", 3 * ms, 0, -1, 300, 0},
+		{"no limit", sec, sec, 10 * ms, 0, 0},
+	} {
+		s := schedule.New(c.n, sec, 1, c.slack)
+		s.Take(base, base, 1)
+		due := s.Due(base, 0, 1)
+		s.Take(due+c.alarm, base, 1)
+		s.Ran(due+c.alarm+c.caller, due+c.alarm)
+		if got := s.Forfeited(); got != c.want {
+			t.Errorf("%s: %d tokens forfeited, want %d", c.name, got, c.want)
+		}
+	}
+	// Parts add up.
+	s := schedule.New(300, sec, 1, -1)
+	for range 3 {
+		due := s.Due(0, 0, 1)
+		s.Take(due+2*ms, 0, 1)
+	}
+	if got := s.Forfeited(); got != 1 {
+		t.Errorf("%d tokens forfeited in parts, want 1", got)
 	}
 }

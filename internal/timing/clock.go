@@ -36,16 +36,16 @@ type Clock struct {
 // from the present stands still at the end of the timeline: clocks on the same c must agree on every
 // instant, so they can't each count from where they find it.
 func New(c clock.Clock) *Clock {
-	k := &Clock{ext: c}
 	if c == nil {
-		k.base = time.Now()
-		k.wake = system
-	} else {
-		k.base = c.Now()
+		return realClock
 	}
+	k := &Clock{ext: c, base: c.Now()}
 	k.baseAt = Later(origin, k.base.Sub(epoch))
 	return k
 }
+
+// realClock is the one real clock: all gates share it.
+var realClock = &Clock{wake: system, base: epoch, baseAt: origin}
 
 // Now returns the present instant.
 func (k *Clock) Now() int64 {

@@ -6,9 +6,7 @@ const Worthwhile = worthwhile
 // WokenBy returns a Clock on the real clock whose alarms call arm instead of arming a timer
 // of the system.
 func WokenBy(arm func(now, at int64)) *Clock {
-	k := New(nil)
-	k.wake = &wakeups{arm: arm}
-	return k
+	return &Clock{wake: &wakeups{arm: arm}, base: epoch, baseAt: origin}
 }
 
 // At returns the instant that the alarm is set to.

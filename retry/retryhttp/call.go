@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/hints"
 	"github.com/escapement-go/escapement/internal/lost"
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/retry"
@@ -68,7 +69,7 @@ func newCall(t *Transport, req *http.Request) *call {
 		t:          t,
 		req:        req,
 		policy:     *p,
-		limits:     limits{p.AttemptTimeout, p.LongestHint(), p.OnRetry, p.Classify},
+		limits:     limits{p.AttemptTimeout, hints.Longest(p.MaxRetryAfter), p.OnRetry, p.Classify},
 		replayable: !t.NoRetry && replayable(req),
 		idempotent: idempotent(req),
 		gate:       t.gate(req, p),
@@ -201,10 +202,7 @@ func (c *call) answered(t *try, resp *http.Response) error {
 	} else {
 		verdict = classify(resp, c.now)
 	}
-	var reset shortage
-	if verdict == retry.VerdictThrottle || c.holdable() {
-		reset = spent(resp.Header, c.t.XRateLimit, c.now)
-	}
+	reset := spent(resp.Header, c.t.XRateLimit, c.now)
 	var err error
 	switch verdict {
 	case retry.VerdictThrottle:

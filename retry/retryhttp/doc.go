@@ -62,12 +62,11 @@
 // that a unit comes back more often than once a second, the hold is therefore only the
 // time of one unit, counted from when the attempt entered the gate.
 //
-// A gate is held through its method Hold(time.Duration), which Rate, Window and Adaptive
-// have, what [gate.All] makes of several gates, and what [gate.Keyed.For] returns, for a key
-// whose gate has it. A composite holds those alone who come through it, so a route that is
+// A gate is held by [gate.Hold]: a Rate, a Window, an Adaptive, what [gate.All] makes of several gates,
+// and what [gate.Keyed.For] returns, for a key whose gate can be held. A composite holds those alone who come through it, so a route that is
 // to be left alone holds up no other that shares a limit with it. The hint of a throttle
-// holds the gate as well, whether that listens to throttles or not. A gate without the
-// method, such as a Concurrency by itself, is not held.
+// holds the gate as well, whether that listens to throttles or not. A Concurrency by
+// itself is not held.
 //
 // # What is on the wire
 //

@@ -9,9 +9,6 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// holder is a gate that can be held.
-type holder interface{ Hold(d time.Duration) }
-
 // door is the call's gate as package retry sees it. It stands between the two so that the
 // pass of a good response is not left when its headers have come, but when its body is over.
 type door call
@@ -35,9 +32,7 @@ func (d *door) TryEnter(cost int) (gate.Pass, bool) {
 
 func (d *door) let(p gate.Pass, cost int) gate.Pass {
 	d.pass, d.kept = p, false
-	if (*call)(d).holdable() {
-		d.entered = (*call)(d).clock().Now()
-	}
+	d.entered = (*call)(d).clock().Now()
 	return gate.NewPass(d, 0, cost)
 }
 
@@ -54,9 +49,7 @@ func (d *door) Leave(_ uint64, _ int, err error) {
 		return
 	}
 	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && t.After > 0 {
-		if h, ok := d.gate.(holder); ok {
-			h.Hold(t.After) // before leaving: whoever gets the slot must not start
-		}
+		gate.Hold(d.gate, t.After) // before leaving: the entry that gets the slot must not start
 	}
 	d.pass.Leave(err)
 }
@@ -64,15 +57,9 @@ func (d *door) Leave(_ uint64, _ int, err error) {
 // Settle completes [gate.Keeper]. Package retry has no use for it.
 func (d *door) Settle(_ uint64, _, actual int) { d.pass.Settle(actual) }
 
-func (c *call) holdable() bool {
-	_, ok := c.gate.(holder)
-	return ok
-}
-
 // hold keeps the gate shut for as long as the server said that nothing remains.
 func (c *call) hold(s shortage) {
-	h, ok := c.gate.(holder)
-	if !ok || s.after <= 0 {
+	if s.after <= 0 {
 		return
 	}
 	d := s.after
@@ -80,6 +67,6 @@ func (c *call) hold(s shortage) {
 		d = time.Duration(timing.Later(c.entered, s.unit) - c.clock().Now())
 	}
 	if d = min(d, c.longestHold); d > 0 {
-		h.Hold(d)
+		gate.Hold(c.gate, d)
 	}
 }

@@ -1,0 +1,67 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/escapement-go/escapement/internal/queue"
+	"github.com/escapement-go/escapement/internal/schedule"
+)
+
+// bucket is a limit that goes by a schedule, and makes up for lateness. A Rate, an Adaptive and the hold of
+// a composite embed it, and replace the methods in which they differ.
+//
+// Its methods are those of a queue.Limit and a queue.Lateness. The queue calls them under its lock.
+type bucket struct {
+	state   schedule.Schedule
+	watches []*hold // holds that go by its plan
+}
+
+func (b *bucket) Capacity() int { return b.state.Limit() }
+
+func (b *bucket) Due(_, since int64, ahead uint64, cost int) int64 {
+	return b.state.Due(since, ahead, cost)
+}
+
+func (b *bucket) Take(now, since int64, cost int) (mark uint64) {
+	return b.state.Take(now, since, cost)
+}
+
+// Settle and Undo return Later even if tokens come back. Both make the lateness until now of no account, so
+// an entry that counted from before may be due later.
+func (b *bucket) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
+	b.state.Settle(now, mark, cost, actual)
+	return queue.Later
+}
+
+func (b *bucket) Undo(now int64, mark uint64, cost int) queue.Effect {
+	b.state.Undo(now, mark, cost)
+	return queue.Later
+}
+
+// An entry that comes late counts from earlier; see queue.Lateness. Admitted callers that are not running
+// yet take their share of the slack first.
+func (b *bucket) Arrive(now int64) int64       { return b.state.Arrive(now) }
+func (b *bucket) Absent(now int64, out uint64) { b.state.Absent(now, out) }
+func (b *bucket) Ran(now, granted int64)       { b.state.Ran(now, granted) }
+
+// bucketed is a member that goes by a schedule. A composite needs the schedules of its members for its
+// hold.
+type bucketed interface {
+	member
+	schedule() *schedule.Schedule
+	watch(h *hold)
+	unwatch(h *hold)
+}
+
+func (b *bucket) schedule() *schedule.Schedule { return &b.state }
+func (b *bucket) watch(h *hold)                { b.watches = append(b.watches, h) }
+func (b *bucket) unwatch(h *hold) {
+	b.watches = slices.DeleteFunc(b.watches, func(w *hold) bool { return w == h })
+}
+
+// planned tells the holds that the plan has changed now.
+func (b *bucket) planned(now int64) {
+	for i := len(b.watches) - 1; i >= 0; i-- {
+		b.watches[i].follow(now) // takes itself out, if it is past
+	}
+}

@@ -1,0 +1,217 @@
+package queue
+
+// This file moves entries: into a set and out of it, and heads from one queue to another.
+
+import "container/heap"
+
+// blocked returns a place, other than p, that keeps the head back at now, or nil. Then the head
+// counts from the instant at which the last of the limits let it go.
+//
+// A place keeps the head back if its limit has no room, or if a head that came earlier is parked there.
+// That one may be due by now, too: it is looked at in the same run, since heads go by arrival.
+func (s *Set) blocked(p *place, now int64) *place {
+	w := s.head
+	since := s.since
+	for i := range s.places {
+		o := &s.places[i]
+		if o == p {
+			continue
+		}
+		if q := o.q; len(q.parked) > 0 && q.parked[0].seq() < w.seq {
+			return o
+		}
+		due := o.q.limit.Due(now, s.since, 0, w.claims()[i].Cost)
+		if due > now {
+			return o
+		}
+		since = max(since, due)
+		if o.q.clk == nil && o.q.marked {
+			since = now // it can't tell since when, but has only just been looked at
+		}
+	}
+	s.since = since
+	return nil
+}
+
+// from returns the instant from which the head counts in a look at now: the one that an overdue alarm was
+// set for where the head is parked, or now. Up to an overdue alarm, the limit kept the head back. What has
+// passed since then is the system's lateness, which the limits may make up for. Without such an alarm,
+// it was an event just now that gave the head its chance.
+func (s *Set) from(p *place, now int64) int64 {
+	if !s.insists {
+		return p.q.overdue(now)
+	}
+	for i := range s.places {
+		// Only one of its queues has an alarm for it.
+		if o := &s.places[i]; o.pos == 0 && o.q.overdue(now) < now {
+			return o.q.due
+		}
+	}
+	return now
+}
+
+// overdue returns the instant that an overdue alarm was set for, or now.
+func (q *Queue) overdue(now int64) int64 {
+	if q.due > 0 && q.due < now {
+		return q.due
+	}
+	return now
+}
+
+// grant admits the head at now: all its limits charge it under one lock, at one instant.
+func (s *Set) grant(g *Group, now int64) {
+	w := s.head
+	for i := range s.places {
+		q := s.places[i].q
+		q.take(now, s.since, &w.claims()[i])
+		if q.lateness != nil {
+			q.out += uint64(w.claims()[i].Cost)
+		}
+	}
+	s.finish(g, w, granted, now)
+}
+
+// finish takes w out of the set and notes its fate, and what goes with it in place of the deadline. The
+// caller of w is woken when the lock is released.
+func (s *Set) finish(g *Group, w *waiter, why fate, info int64) {
+	w.fate, w.deadline = why, info
+	s.drop(g, w)
+	if g.told == nil {
+		g.told = w
+	} else {
+		g.last.next = w
+	}
+	g.last = w
+}
+
+// push adds an entry to the end of the set.
+func (s *Set) push(g *Group, now int64, claims []Claim, deadline int64) *waiter {
+	w := s.get()
+	g.seq++
+	w.seq, w.deadline, w.fate = g.seq, deadline, waiting
+	w.claim(claims)
+	s.equip(w)
+	if w.prev = s.tail; w.prev != nil {
+		w.prev.next = w
+	} else {
+		s.head, s.since = w, now
+		s.recount()
+		for i := range s.places {
+			p := &s.places[i]
+			p.wanted = len(p.q.wanted)
+			p.q.wanted = append(p.q.wanted, p)
+		}
+	}
+	s.tail = w
+	s.count++
+	s.bound(w)
+	for i := range s.places {
+		s.places[i].ahead = add(s.places[i].ahead, claims[i].Cost)
+	}
+	return w
+}
+
+// drop takes w out of the set, and sees to it that the entry behind a head is looked at.
+func (s *Set) drop(g *Group, w *waiter) {
+	if w.bell > 0 {
+		s.idle = append(s.idle, w.bell)
+		w.bell = 0
+	}
+	wasHead := s.head == w
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		s.head = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		s.tail = w.prev
+	}
+	w.next, w.prev = nil, nil
+	s.count--
+	for i := range s.places {
+		p := &s.places[i]
+		p.ahead -= min(p.ahead, uint64(w.claims()[i].Cost))
+	}
+	if wasHead {
+		s.succeed(g)
+	}
+}
+
+// succeed parks the new head in place of the last one, at one of its queues, or nothing if no entry
+// is left. The new head may be due elsewhere, but it is looked at there as soon as this queue lets it go:
+// the queue is marked.
+func (s *Set) succeed(g *Group) {
+	s.bounces, s.insists, s.since = 0, false, 0 // it had come when the last look at it was made
+	kept := false
+	for i := range s.places {
+		p := &s.places[i]
+		if s.head == nil {
+			p.q.forget(p)
+		}
+		if p.pos < 0 {
+			continue
+		}
+		if kept || s.head == nil {
+			p.q.parked.remove(p)
+		} else {
+			p.q.parked.fix(p)
+			kept = true
+		}
+		g.mark(p.q)
+	}
+}
+
+// forget takes p out of wanted.
+func (q *Queue) forget(p *place) {
+	end := len(q.wanted) - 1
+	last := q.wanted[end]
+	q.wanted[p.wanted], last.wanted = last, p.wanted
+	q.wanted[end] = nil
+	q.wanted = q.wanted[:end]
+}
+
+// park parks the head at p, and sees to it that the alarm there is set for it.
+func (g *Group) park(p *place) {
+	heap.Push(&p.q.parked, p)
+	g.mark(p.q)
+}
+
+// move sends the head from p, which keeps it back no more, to o, which does.
+//
+// While a head is parked at one limit, later entries of other sets pass it at its other limits. So it
+// could be sent to and fro for ever. A head that was sent on too often insists: it is parked at all its
+// limits, where later entries have to wait behind it. It does not insist on a limit that is aside, because
+// then no other entry has taken anything from it.
+func (s *Set) move(g *Group, p, o *place) {
+	p.q.parked.remove(p)
+	g.park(o)
+	if o.q.aside {
+		s.bounces = 0
+		return
+	}
+	if s.bounces++; s.bounces < patience {
+		return
+	}
+	s.insists = true
+	for i := range s.places {
+		if p := &s.places[i]; p.pos < 0 {
+			g.park(p)
+		}
+	}
+}
+
+// relent parks a head that insists at p alone, from now on, and so out of the way of others.
+func (s *Set) relent(g *Group, p *place) {
+	if !s.insists {
+		return
+	}
+	s.bounces, s.insists = 0, false
+	for i := range s.places {
+		if o := &s.places[i]; o != p {
+			o.q.parked.remove(o)
+			g.mark(o.q)
+		}
+	}
+}
