@@ -6,18 +6,23 @@ import "math/bits"
 // late is refused at once: when it comes, and when a plan changes. To play a queue forward takes as long as
 // the queue is, so bounds over all entries come first: they are enough nearly always.
 
-// turn returns the instant before which a newcomer behind all that wait can't be admitted. It need not
-// be the last such instant where that makes no difference to the deadline.
-func (s *Set) turn(now int64, claims []Claim, deadline int64) int64 {
-	least, latest := now, now
+// turn returns the instant before which a newcomer behind all that wait can't be admitted, and the number
+// of the limit that sets it. It need not be the last such instant where that makes no difference to the
+// deadline.
+func (s *Set) turn(now int64, claims []Claim, deadline int64) (least int64, limit int) {
+	latest := now
+	least = now
 	for i := range s.places {
 		p := &s.places[i]
 		cost := claims[i].Cost
 		a, b := p.q.plan(now, p.ahead, cost, max(p.dearest, cost))
-		least, latest = max(least, a), max(latest, b)
+		if a > least {
+			least, limit = a, i
+		}
+		latest = max(latest, b)
 	}
 	if least >= deadline || latest < deadline {
-		return least
+		return least, limit
 	}
 	o := s.outlooks(now)
 	for w := s.head; w != nil; w = w.next {
@@ -52,10 +57,10 @@ func (s *Set) review(g *Group) {
 	o := s.outlooks(now)
 	for w := s.head; w != nil; {
 		next := w.next
-		turn := int64(0)
+		turn, limit := int64(0), 0
 		err := s.tooMuch(w.claims())
 		if err == nil {
-			turn = o.turn(w.claims())
+			turn, limit = o.turn(w.claims())
 		}
 		switch {
 		case err != nil:
@@ -64,6 +69,7 @@ func (s *Set) review(g *Group) {
 			w.limit = int32(n)
 		case turn >= w.deadline && w.deadline != Never:
 			s.finish(g, w, tooLate, turn-now)
+			w.limit = int32(limit)
 		default:
 			o.stays(w.claims())
 		}

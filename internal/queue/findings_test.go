@@ -10,7 +10,7 @@ func TestInsistsThroughSettle(t *testing.T) {
 		for i, p := range e.set.places {
 			none[i].Mark = p.q.limit.Take(n.clk.Now(), 0, 0)
 		}
-		e.set.Settle(none, 0)
+		e.set.Settle(none, all(none, 0))
 		if try(set(&b.Queue), 1) {
 			n.Error("it is overtaken after a cost was settled")
 		}

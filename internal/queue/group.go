@@ -164,6 +164,7 @@ func (l *look) step(g *Group, q *Queue) bool {
 	if due > now {
 		if due >= w.deadline && due != Never {
 			s.finish(g, w, tooLate, due-now)
+			w.limit = int32(p.number)
 			return true
 		}
 		if q.aside {

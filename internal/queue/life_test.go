@@ -23,7 +23,7 @@ func TestAllLimitsAtOneInstantOrNone(t *testing.T) {
 		free.leave(1)
 		n.Settle()
 		n.want("slot free", 20, e)
-		s.Settle(e.claims, 0)
+		s.Settle(e.claims, all(e.claims, 0))
 		if r, l, f := rate.fixed, last.fixed, free.fixed; r != l || l != f {
 			n.Errorf("settled at %v, %v, %v", n.since(r), n.since(l), n.since(f))
 		}

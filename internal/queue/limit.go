@@ -105,7 +105,10 @@ func (e *TooMuch) Error() string {
 }
 
 // TooLate is the error of an entry whose wait is known to outlast the deadline of its context.
-type TooLate struct{ Wait time.Duration }
+type TooLate struct {
+	Limit int // the number of the limit in the Set that keeps the entry back for longest
+	Wait  time.Duration
+}
 
 func (e *TooLate) Error() string { return fmt.Sprintf("queue: the wait of %v is too long", e.Wait) }
 
@@ -126,12 +129,13 @@ func (o *sum) Stays(cost int) { o.ahead = add(o.ahead, cost) }
 // outlooks are those of all limits of a Set.
 type outlooks []Outlook
 
-func (o outlooks) turn(claims []Claim) int64 {
-	at := int64(0)
+func (o outlooks) turn(claims []Claim) (at int64, limit int) {
 	for i, l := range o {
-		at = max(at, l.Turn(claims[i].Cost))
+		if turn := l.Turn(claims[i].Cost); turn > at {
+			at, limit = turn, i
+		}
 	}
-	return at
+	return at, limit
 }
 
 func (o outlooks) stays(claims []Claim) {

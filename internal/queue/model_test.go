@@ -173,7 +173,7 @@ func (m *model) call(c call) {
 		}
 	case "settle":
 		if e != nil {
-			e.set.Settle(e.claims, actual)
+			e.set.Settle(e.claims, all(e.claims, actual))
 		}
 	case "undo":
 		if e != nil {

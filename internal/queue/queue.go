@@ -22,6 +22,7 @@ type Queue struct {
 	alarm    *timing.Alarm // nil where clk is
 	number   uint64
 	aside    bool
+	bypassed bool // guarded by the lock; see Bypass
 	group    atomic.Pointer[Group]
 
 	parked parking  // a head of each set that this limit keeps back, by arrival
@@ -78,6 +79,10 @@ func (q *Queue) rang(g *Group) {
 	}
 	g.mark(q)
 }
+
+// Bypass says whether newcomers may pass the limit unasked: it has room for any of them, and need not be
+// charged. The marks of their claims are 0. The limit calls it under the lock.
+func (q *Queue) Bypass(on bool) { q.bypassed = on }
 
 // Change runs f under the lock, at the instant that it is handed, and looks after all entries that
 // wait as f's result demands.

@@ -129,9 +129,9 @@ func (s *Set) Enter(ctx context.Context, claims []Claim) error {
 	if s.clk != nil {
 		if t, ok := ctx.Deadline(); ok {
 			deadline = s.clk.At(t)
-			if turn := s.turn(now, claims, deadline); turn >= deadline {
+			if turn, limit := s.turn(now, claims, deadline); turn >= deadline {
 				g.unlock()
-				return &TooLate{time.Duration(turn - now)}
+				return &TooLate{limit, time.Duration(turn - now)}
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func (s *Set) woken(ctx context.Context, w *waiter, claims []Claim) error {
 	s.put(w)
 	switch fate {
 	case tooLate:
-		return &TooLate{time.Duration(info)}
+		return &TooLate{limit, time.Duration(info)}
 	case tooMuch:
 		return &TooMuch{Limit: limit, Capacity: int(info), Cost: claims[limit].Cost}
 	}
@@ -243,30 +243,37 @@ func (s *Set) TryEnter(claims []Claim) bool {
 // Undo takes an entry back that was admitted and did not take place: its context ended before its caller
 // ran, or a gate that is entered afterwards has refused it.
 func (s *Set) Undo(claims []Claim) {
-	s.correct(claims, func(q *Queue, now int64, c Claim) Effect {
+	s.correct(func(i int, q *Queue, now int64) Effect {
 		q.granted--
-		return q.limit.Undo(now, c.Mark, c.Cost)
+		return q.limit.Undo(now, claims[i].Mark, claims[i].Cost)
 	})
 }
 
-// Settle makes the costs of an entry the actual ones, for all limits at one instant, and notes them in
-// the claims.
-func (s *Set) Settle(claims []Claim, actual int) {
-	s.correct(claims, func(q *Queue, now int64, c Claim) Effect {
-		return q.limit.Settle(now, c.Mark, c.Cost, actual)
+// Keep, in place of an actual cost, leaves what the entry takes of a limit as it is.
+const Keep = -1
+
+// Settle makes the costs of an entry the actual ones, one for each limit, for all limits at one instant. It
+// notes them in the claims.
+func (s *Set) Settle(claims []Claim, actual []int) {
+	s.correct(func(i int, q *Queue, now int64) Effect {
+		c := &claims[i]
+		if actual[i] == Keep {
+			return None
+		}
+		e := q.limit.Settle(now, c.Mark, c.Cost, actual[i])
+		c.Cost = actual[i]
+		return e
 	})
-	for i := range claims {
-		claims[i].Cost = actual
-	}
 }
 
-// correct changes what the limits know of an entry, and then looks after all that wait for any of them.
-func (s *Set) correct(claims []Claim, f func(q *Queue, now int64, c Claim) Effect) {
+// correct changes what the limits know of an entry, and then looks after all that wait for any of them. f
+// gets the number of each limit in turn.
+func (s *Set) correct(f func(i int, q *Queue, now int64) Effect) {
 	g := s.lock()
 	defer g.unlock() // also where a limit panics
 	now := s.read(g)
 	for i := range s.places {
-		s.places[i].effect = f(s.places[i].q, now, claims[i])
+		s.places[i].effect = f(i, s.places[i].q, now)
 	}
 	for i := range s.places {
 		s.places[i].q.replan(g, s.places[i].effect)
@@ -292,13 +299,19 @@ func (s *Set) admit(g *Group, claims []Claim) (now int64, blocked *place, err er
 	}
 	for i := range s.places {
 		p := &s.places[i]
+		if p.q.bypassed && s.head == nil && len(p.q.parked) == 0 {
+			continue
+		}
 		if s.head != nil || len(p.q.parked) > 0 || p.q.limit.Due(now, p.q.arrive(now), 0, claims[i].Cost) > now {
 			return now, p, nil
 		}
 	}
 	for i := range s.places {
-		q := s.places[i].q
-		q.take(now, q.arrive(now), &claims[i])
+		if q := s.places[i].q; !q.bypassed {
+			q.take(now, q.arrive(now), &claims[i])
+		} else {
+			claims[i].Mark = 0
+		}
 	}
 	return now, nil, nil
 }

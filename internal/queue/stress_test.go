@@ -42,7 +42,7 @@ func TestParallel(t *testing.T) {
 				switch err := s.Enter(ctx, claims).(type) {
 				case nil:
 					fates[0].Add(1)
-					s.Settle(claims, 1)
+					s.Settle(claims, all(claims, 1))
 					for i, q := range mine {
 						if _, ok := q.limit.(*slots); ok {
 							use((id%3 + i) - 1)

@@ -446,3 +446,6 @@ type skewed struct {
 func (c *skewed) Since(t time.Time) time.Duration {
 	return c.Clock.Since(t) + time.Duration(c.ahead.Add(c.step.Load()))
 }
+
+// all returns the same actual cost for each claim.
+func all(claims []Claim, actual int) []int { return slices.Repeat([]int{actual}, len(claims)) }

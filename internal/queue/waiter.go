@@ -12,7 +12,7 @@ type waiter struct {
 	more       *[]Claim      // or else these
 	seq        uint64        // order of arrival
 	deadline   int64         // of its context; granted: since when that is; tooLate: the wait; tooMuch: the capacity
-	limit      int32         // tooMuch: the number of the limit
+	limit      int32         // tooLate, tooMuch: the number of the limit
 	bell       uint8         // the number of its bell in the set, from 1 on; 0: it has none
 	fate       fate
 }

@@ -11,6 +11,7 @@ package schedule
 type history struct {
 	entries uint64 // charged so far
 	lows    []low  // by entry; each lacks more than the one before
+	settled once
 }
 
 // low is an instant at which the bucket was as full as it never was afterwards.
