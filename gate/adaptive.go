@@ -247,6 +247,8 @@ func (l *adaptiveLimit) repace(now int64) {
 	l.Tune(timing.Auto, l.step.Interval(), l.state.Slack())
 }
 
+func (l *adaptiveLimit) describe() string { return fmt.Sprintf("an Adaptive of %v", l.asked) }
+
 func (g *Adaptive) member() member { return g.limit() }
 func (g *Adaptive) part() part     { return g.limit() }
 
@@ -281,10 +283,10 @@ func (l *adaptiveLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
 }
 
 // leave learns from the error of the work. An error that is no throttle takes no lock.
-func (l *adaptiveLimit) leave(c queue.Claim, err error) {
+func (l *adaptiveLimit) leave(c queue.Claim, err error) (mark uint64) {
 	if err == nil {
 		l.Change(func(now int64) queue.Effect { return l.succeeded(now, c.Mark) })
-		return
+		return c.Mark
 	}
 	if t, ok := errors.AsType[*ThrottledError](err); ok && t != nil {
 		l.Change(func(now int64) queue.Effect {
@@ -292,6 +294,7 @@ func (l *adaptiveLimit) leave(c queue.Claim, err error) {
 			return queue.Later
 		})
 	}
+	return c.Mark
 }
 
 // succeeded tells step of a success. That can make the interval longer, too: when a probe is over, the gate

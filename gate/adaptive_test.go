@@ -104,7 +104,7 @@ func TestGiveUp(t *testing.T) {
 			}
 		}
 		b.Settle()
-		q.want("both: gate: given up after being throttled too often in a row at 3s")
+		q.want("both: gate: All: gate 2, an Adaptive of 2/s: gate: given up after being throttled too often in a row at 3s")
 		if _, err := g.Enter(ctx, 1); !errors.Is(err, gate.ErrGaveUp) {
 			b.Errorf("new entry: %v", err)
 		}

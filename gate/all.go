@@ -3,9 +3,6 @@ package gate
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/escapement-go/escapement/internal/queue"
@@ -67,12 +64,14 @@ import (
 // All panics on a nil gate, and on gates whose clocks differ. Gates that share a composite share a lock
 // from then on.
 func All(gates ...Gate) *Composite {
-	a := &Composite{}
+	a := &Composite{sides: len(gates)}
+	a.setup()
 	for i, g := range gates {
 		if isNil(g) {
 			panic(fmt.Sprintf("gate: All: a gate must not be nil, got %s for gate %d of %d", typedNil(g), i+1, len(gates)))
 		}
-		a.add(g)
+		of, costs := unview(g)
+		a.add(i, of, costs)
 	}
 	a.init()
 	return a
@@ -82,87 +81,122 @@ func All(gates ...Gate) *Composite {
 type Composite struct {
 	// All fields of this group are fixed once All has returned, but for what hold guards by its lock.
 
-	hold    hold        // its own limit; the entries of the composite are in its set
-	inside  []member    // limits of this package; those that learn come first
-	learns  int         // how many of them do
-	holds   []*hold     // its own, and those of the composites that are members; entries take them first
-	outside []Gate      // gates from elsewhere, entered after the inside
-	keys    []keyMember // entered by way of joined
+	sides   int             // how many gates were named
+	hold    hold            // its own limit; entries that want all limits are in its set
+	holds   []reach[*hold]  // the own ones first, then those of the composites that are members
+	own     int             // how many are its own
+	inside  []reach[member] // limits of this package; those that learn come first
+	learns  int             // how many of them do
+	outside []reach[Gate]   // gates from elsewhere, entered after the inside
+	keys    []reach[keyMember]
+	whole   want // all limits
 
 	joined atomic.Pointer[joined] // the composite for the keys of the last entry; nil before
-	joints sync.Pool              // of joints that no pass uses
+	joints joints                 // for its passes
+	wants  wants                  // what entries want that pass gates by
 
 	// Entries admitted, and entries at a gate outside or on their way through keys. The set can't count
 	// these: it knows the inside alone.
 	through, at atomic.Int64
 }
 
-// add makes g a member. Of a composite it takes the members, so that all limits are taken at one instant
-// however deep they are.
-func (a *Composite) add(g Gate) {
-	if len(a.holds) == 0 {
-		a.holds = []*hold{&a.hold}
+// setup gives the composite its own hold, which all gates lead to.
+func (a *Composite) setup() {
+	by := make([]share, a.sides)
+	for i := range by {
+		by[i] = share{side: i}
 	}
+	if a.sides == 0 {
+		by = []share{{}} // an entry of All() has a cost, too
+	}
+	a.holds = join(nil, &a.hold, by)
+	a.own = 1
+}
+
+// add makes g a member, as the gate that was named with that number, by a view with these costs. Of a
+// composite it takes the members, so that all limits are taken at one instant however deep they are.
+func (a *Composite) add(side int, g Gate, costs []int) {
+	a.addBy(g, func(inner []share) []share { return through(side, costs, inner) })
+}
+
+// addBy is add for a gate that is reached otherwise: by turns the ways from it to one of its limits into
+// those from here.
+func (a *Composite) addBy(g Gate, by func(inner []share) []share) {
 	switch g := g.(type) {
 	case *Composite:
 		if g.holds == nil {
 			panicOnZero()
 		}
-		a.inside = union(a.inside, g.inside)
-		a.holds = union(a.holds, g.holds)
-		a.outside = unionOutside(a.outside, g.outside)
-		a.keys = unionOutside(a.keys, g.keys)
+		for _, r := range g.inside {
+			a.inside = join(a.inside, r.to, by(r.by))
+		}
+		for _, r := range g.holds {
+			a.holds = join(a.holds, r.to, by(r.by))
+		}
+		for _, r := range g.outside {
+			a.outside = joinOutside(a.outside, r.to, by(r.by))
+		}
+		for _, r := range g.keys {
+			a.keys = joinOutside(a.keys, r.to, by(r.by))
+		}
 	case keyMember:
-		a.keys = unionOutside(a.keys, []keyMember{g})
+		a.keys = joinOutside(a.keys, g, by([]share{{}}))
 	case limited:
-		a.inside = union(a.inside, []member{g.member()})
+		a.inside = join(a.inside, g.member(), by([]share{{}}))
 	default:
-		a.outside = unionOutside(a.outside, []Gate{g})
+		a.outside = joinOutside(a.outside, g, by([]share{{}}))
 	}
 }
 
-// init makes a composite of the members: it sorts them, joins their locks, and makes the set. Only the
-// goroutine that makes the composite knows it as yet, but the members may be in use.
+// init makes a composite of the members: it sorts them, gives it holds, joins the locks, and makes the set.
+// Only the goroutine that makes the composite knows it as yet, but the members may be in use.
 func (a *Composite) init() {
-	if len(a.holds) == 0 {
-		a.holds = []*hold{&a.hold}
-	}
 	clk := a.commonClock()
-	a.hold.init(clk)
-	var learn, others []member
+	a.hold.init(clk, nil)
+	theirs := a.holds[1:]
+	a.holds = a.holds[:1:1]
+	var learn, others []reach[member]
 	for _, m := range a.inside {
-		if m.kind().learns {
+		if m.to.kind().learns {
 			learn = append(learn, m)
 		} else {
 			others = append(others, m)
 		}
+		if b, ok := m.to.(bucketed); ok {
+			h := &hold{}
+			h.init(clk, b)
+			a.holds = join(a.holds, h, m.by)
+		}
 	}
+	a.own = len(a.holds)
+	a.holds = append(a.holds, theirs...)
 	a.inside, a.learns = append(learn, others...), len(learn)
 	queues := make([]*queue.Queue, 0, len(a.holds)+len(a.inside))
 	for _, h := range a.holds {
-		queues = append(queues, &h.Queue)
+		queues = append(queues, &h.to.Queue)
 	}
 	for _, m := range a.inside {
-		queues = append(queues, m.queued())
-		if b, ok := m.(bucketed); ok {
-			a.hold.of = append(a.hold.of, b)
-		}
+		queues = append(queues, m.to.queued())
 	}
-	for _, q := range queues[1:] {
+	for i, q := range queues {
 		queue.Join(queues[0], q)
+		a.whole.limits = append(a.whole.limits, i)
 	}
-	a.hold.set.Init(queues...)
-	a.hold.set.View(func(int64) {
+	a.whole.set = &a.hold.set
+	a.whole.set.Init(queues...)
+	a.whole.set.View(func(int64) {
 		for _, h := range a.holds {
-			if clk != nil && h.Clock() == nil {
-				h.SetClock(clk)
+			if clk != nil && h.to.Clock() == nil {
+				h.to.SetClock(clk)
 			}
 		}
 		if len(a.outside) > 0 {
 			// A gate outside may refuse an entry after the inside has admitted it. Then the entry is taken
 			// back, as if it had never come, and for that a schedule has to keep account of entries.
-			for _, b := range a.hold.of {
-				b.schedule().Track()
+			for _, m := range a.inside {
+				if b, ok := m.to.(bucketed); ok {
+					b.schedule().Track()
+				}
 			}
 		}
 	})
@@ -181,70 +215,109 @@ func (a *Composite) commonClock() *timing.Clock {
 		}
 	}
 	for _, m := range a.inside {
-		see(m.clock())
+		see(m.to.clock())
 	}
 	for _, h := range a.holds[1:] {
-		h.View(func(int64) { see(h.Clock()) })
+		h.to.View(func(int64) { see(h.to.Clock()) })
 	}
 	return clk
 }
 
-// union appends to s what it does not have yet.
-func union[T comparable](s, more []T) []T {
-	for _, m := range more {
-		if !slices.Contains(s, m) {
-			s = append(s, m)
-		}
-	}
-	return s
+// costs are what an entry costs: the same at all gates, or what each says if that is not nil.
+type costs struct {
+	all  int
+	each []int
 }
 
-// unionOutside is union for gates of any type. Gates that can't be compared are taken for different ones.
-func unionOutside[G Gate](s, more []G) []G {
-	for _, g := range more {
-		if !reflect.ValueOf(g).Comparable() || !slices.ContainsFunc(s, func(o G) bool { return Gate(o) == Gate(g) }) {
-			s = append(s, g)
-		}
-	}
-	return s
-}
-
-// Enter is described at [Gate]. If a key finds no room, the error is a *[KeysError].
+// Enter is described at [Gate]. If a key finds no room, the error is a *[KeysError]. An error that one
+// member is the reason for says which.
 func (a *Composite) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("All.Enter", ctx, cost)
+	return a.enter(ctx, costs{all: cost})
+}
+
+// EnterEach is Enter with one cost for each gate, in the order in which they were named in [All]. At a gate
+// that is an [All] itself, it is the entry's cost there. A gate with the cost 0 is passed by: the entry does
+// not want it, and is not kept back by it. A gate that was named by a view is entered at the view's cost.
+//
+// It panics if ctx is nil, the number of costs is wrong, one is negative, or all are 0. Up to four costs
+// allocate nothing.
+func (a *Composite) EnterEach(ctx context.Context, each ...int) (Pass, error) {
+	if ctx == nil {
+		panic("gate: All.EnterEach: ctx must not be nil")
+	}
+	checkCosts("All.EnterEach", each, a.sides)
+	return a.enter(ctx, costs{each: each})
+}
+
+// TryEnter is described at [Gate].
+func (a *Composite) TryEnter(cost int) (Pass, bool) {
+	checkCost("All.TryEnter", cost)
+	return a.tryEnter(costs{all: cost})
+}
+
+// TryEnterEach is TryEnter with one cost for each gate, as [Composite.EnterEach] has.
+func (a *Composite) TryEnterEach(each ...int) (Pass, bool) {
+	checkCosts("All.TryEnterEach", each, a.sides)
+	return a.tryEnter(costs{each: each})
+}
+
+func (a *Composite) enter(ctx context.Context, c costs) (Pass, error) {
 	if err := a.hold.ended(ctx); err != nil {
 		return Pass{}, err
 	}
 	if len(a.keys) > 0 {
-		return a.enterKeys(ctx, cost)
+		return a.enterKeys(ctx, c)
 	}
 	for {
-		j := a.joint(cost)
-		if err := a.hold.set.Enter(ctx, j.claims); err != nil {
-			a.joints.Put(j)
-			return Pass{}, a.hold.failed(err, a.kindOf)
+		j := a.joint(c)
+		if err := j.want().set.Enter(ctx, j.claims); err != nil {
+			err = a.hold.failed(err, func(limit int) (string, string) { return a.which(j.want().limits[limit]) })
+			j.free()
+			return Pass{}, err
 		}
 		if len(a.outside) > 0 {
 			if err := a.enterOutside(ctx, j); err != nil {
 				return Pass{}, err
 			}
-			if a.shut() { // the entry waits for the end of the hold, behind all that wait already
+			if a.shut(j) { // the entry waits for the end of the hold, behind all that wait already
 				j.undo(errUndone)
 				continue
 			}
 		}
 		a.through.Add(1)
-		return Pass{j, j.turn, cost}, nil
+		return j.pass(), nil
 	}
 }
 
-// kindOf tells what a limit of the set is. The first ones are holds: these bound no cost, so they have no
-// kind.
-func (a *Composite) kindOf(limit int) kind {
-	if limit < len(a.holds) {
-		return kind{}
+func (a *Composite) tryEnter(c costs) (Pass, bool) {
+	if len(a.keys) > 0 {
+		return a.tryKeys(c)
 	}
-	return a.inside[limit-len(a.holds)].kind()
+	j := a.joint(c)
+	if !j.want().set.TryEnter(j.claims) {
+		a.hold.refused.Add(1)
+		j.free()
+		return Pass{}, false
+	}
+	if len(a.outside) > 0 && !a.tryOutside(j) {
+		a.hold.refused.Add(1)
+		return Pass{}, false
+	}
+	a.through.Add(1)
+	return j.pass(), true
+}
+
+// which returns what the capacity of a limit is called, and which gate it is, for an error.
+func (a *Composite) which(limit int) (capacity, gate string) {
+	by, m := a.holds[0].by, member(&a.hold)
+	if limit < len(a.holds) {
+		by, m = a.holds[limit].by, a.holds[limit].to
+	} else {
+		r := &a.inside[limit-len(a.holds)]
+		by, m = r.by, r.to
+	}
+	return m.kind().capacity, fmt.Sprintf("gate %d, %s", by[0].side+1, m.describe())
 }
 
 // enterOutside enters the gates outside, one after the other. It takes everything back if one of them fails
@@ -258,8 +331,13 @@ func (a *Composite) enterOutside(ctx context.Context, j *joint) error {
 			j.undo(failure)
 		}
 	}()
-	for _, g := range a.outside {
-		p, err := g.Enter(ctx, j.cost)
+	for i := range a.outside {
+		g := &a.outside[i]
+		cost := cost(g, j.costs())
+		if cost == 0 {
+			continue
+		}
+		p, err := g.to.Enter(ctx, cost)
 		if err != nil {
 			if timing.Ended(ctx) != nil {
 				a.hold.abandoned.Add(1)
@@ -269,7 +347,7 @@ func (a *Composite) enterOutside(ctx context.Context, j *joint) error {
 			failure = err
 			return err
 		}
-		j.outs = append(j.outs, p)
+		j.entered(p, g)
 	}
 	failure = nil
 	return nil
@@ -282,42 +360,27 @@ func (a *Composite) tryOutside(j *joint) (ok bool) {
 			j.undo(errUndone)
 		}
 	}()
-	for _, g := range a.outside {
-		p, ok := g.TryEnter(j.cost)
+	for i := range a.outside {
+		g := &a.outside[i]
+		cost := cost(g, j.costs())
+		if cost == 0 {
+			continue
+		}
+		p, ok := g.to.TryEnter(cost)
 		if !ok {
 			return false
 		}
-		j.outs = append(j.outs, p)
+		j.entered(p, g)
 	}
-	return !a.shut()
-}
-
-// TryEnter is described at [Gate].
-func (a *Composite) TryEnter(cost int) (Pass, bool) {
-	checkCost("All.TryEnter", cost)
-	if len(a.keys) > 0 {
-		return a.tryKeys(cost)
-	}
-	j := a.joint(cost)
-	if !a.hold.set.TryEnter(j.claims) {
-		a.hold.refused.Add(1)
-		a.joints.Put(j)
-		return Pass{}, false
-	}
-	if len(a.outside) > 0 && !a.tryOutside(j) {
-		a.hold.refused.Add(1)
-		return Pass{}, false
-	}
-	a.through.Add(1)
-	return Pass{j, j.turn, cost}, true
+	return !a.shut(j)
 }
 
 // shut reports whether a hold has begun since the entry got through the inside. It asks after the gates
 // outside have admitted the entry, which may have taken long.
-func (a *Composite) shut() (shut bool) {
-	a.hold.set.View(func(now int64) {
-		for _, h := range a.holds {
-			shut = shut || h.state.Held() > now
+func (a *Composite) shut(j *joint) (shut bool) {
+	j.want().set.View(func(now int64) {
+		for _, limit := range j.want().limits {
+			shut = shut || limit < len(a.holds) && a.holds[limit].to.state.Held() > now
 		}
 	})
 	return shut
@@ -330,20 +393,20 @@ func (a *Composite) Stats() Stats {
 		Granted:   uint64(a.through.Load()),
 		Refused:   a.hold.refused.Load(),
 		Abandoned: a.hold.abandoned.Load(),
-		Waiting:   int(a.at.Load()) + a.hold.set.Waiting(),
+		Waiting:   int(a.at.Load()) + a.hold.set.Waiting() + a.wants.waiting(),
 		Idle:      true,
 	}
 	for _, h := range a.holds {
-		s.join(h.Stats(), true)
+		s.join(h.to.Stats(), true)
 	}
 	for _, m := range a.inside {
-		s.join(m.Stats(), true)
+		s.join(m.to.Stats(), true)
 	}
 	for _, g := range a.outside {
-		s.join(StatsOf(g))
+		s.join(StatsOf(g.to))
 	}
 	for _, k := range a.keys {
-		s.join(StatsOf(k))
+		s.join(StatsOf(k.to))
 	}
 	return s
 }

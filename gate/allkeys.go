@@ -21,20 +21,24 @@ type joined struct {
 	all  *Composite
 }
 
-// pinKeys pins the keys of the composite, and the keys that their gates have in turn, and adds them to t.
-// If one finds no room, it returns the error; the caller unpins those before it by t.drop.
-func (a *Composite) pinKeys(ctx context.Context, wait bool, t *keyPass) error {
-	for _, k := range a.keys {
-		for k != nil {
+// pinKeys pins the keys that an entry with these costs wants, and the keys that their gates have in turn, and
+// adds them to t. If one finds no room, it returns the error; the caller unpins those before it by t.drop.
+func (a *Composite) pinKeys(ctx context.Context, wait bool, c costs, t *keyPass) error {
+	for i := range a.keys {
+		if cost(&a.keys[i], c) == 0 {
+			continue
+		}
+		for k := a.keys[i].to; k != nil; {
 			e, err := k.pinKey(ctx, wait)
 			if err != nil {
 				return err
 			}
 			t.keys = append(t.keys, e)
 			k = nil // unless the gate is that of a key, too
-			switch g := e.theGate().(type) {
+			of, theirs := unview(e.theGate())
+			switch g := of.(type) {
 			case *Composite:
-				if err := g.pinKeys(ctx, wait, t); err != nil {
+				if err := g.pinKeys(ctx, wait, costsOf(theirs), t); err != nil {
 					return err
 				}
 			case keyMember:
@@ -45,15 +49,25 @@ func (a *Composite) pinKeys(ctx context.Context, wait bool, t *keyPass) error {
 	return nil
 }
 
-// with returns the composite that has the gates of the keys for members. The caller has pinned the keys.
+// costsOf returns what an entry costs at a gate that was named by a view with these costs: which of them are
+// 0, and no more.
+func costsOf(view []int) costs {
+	if len(view) > 1 {
+		return costs{each: view}
+	}
+	return costs{all: 1}
+}
+
+// with returns the composite that has the gates of the keys for members. The caller has pinned the keys that
+// an entry with these costs wants.
 //
 // The last one is kept, and is right until a key was forgotten and made again. Entries that find it out of
 // date at the same time may each make one, which costs time and is otherwise the same.
-func (a *Composite) with(keys []pinnedKey) *Composite {
+func (a *Composite) with(keys []pinnedKey, c costs) *Composite {
 	if j := a.joined.Load(); j != nil && slices.Equal(j.keys, keys) {
 		return j.all
 	}
-	j := &joined{slices.Clone(keys), a.join(keys)}
+	j := &joined{slices.Clone(keys), a.join(keys, c)}
 	a.joined.Store(j)
 	return j.all
 }
@@ -61,19 +75,18 @@ func (a *Composite) with(keys []pinnedKey) *Composite {
 // join makes such a composite. Gates from elsewhere, and those on another clock, are entered one after the
 // other there. So they come in the order of their keys' numbers, whatever the order in which those were
 // named: two entries can't wait for each other.
-func (a *Composite) join(keys []pinnedKey) *Composite {
-	g := &Composite{}
-	g.add(a)
+func (a *Composite) join(keys []pinnedKey, c costs) *Composite {
+	g := &Composite{sides: a.sides}
+	g.setup()
+	same := func(by []share) []share { return by }
+	g.addBy(a, same)
 	g.keys = nil // their gates are added below
-	keys = slices.Clone(keys)
-	slices.SortStableFunc(keys, func(a, b pinnedKey) int { return cmp.Compare(a.born(), b.born()) })
+	gates, _ := a.gatesOf(nil, keys, c, same)
+	slices.SortStableFunc(gates, func(a, b keyedGate) int { return cmp.Compare(a.born, b.born) })
 	clk := a.hold.set.Clock()
-	for _, e := range keys {
-		of := e.theGate()
+	for _, k := range gates {
 		var theirs *timing.Clock
-		switch of := of.(type) {
-		case keyMember:
-			continue // it is pinned, too
+		switch of := k.of.(type) {
 		case *Composite:
 			theirs = of.hold.set.Clock()
 		case limited:
@@ -83,19 +96,53 @@ func (a *Composite) join(keys []pinnedKey) *Composite {
 			clk = theirs
 		}
 		if theirs != nil && !theirs.Same(clk) {
-			g.outside = unionOutside(g.outside, []Gate{of})
+			g.outside = joinOutside(g.outside, k.of, k.by([]share{{}}))
 			continue
 		}
-		g.add(of)
+		g.addBy(k.of, k.by)
 		g.keys = nil
 	}
 	g.init()
 	return g
 }
 
+// keyedGate is the gate of a key, and how its limits are reached; see addBy.
+type keyedGate struct {
+	of   Gate
+	by   func(inner []share) []share
+	born uint64 // the number of the key
+}
+
+// gatesOf adds the gates of the keys to all. The keys are in the order of pinKeys; it returns those that
+// are not of this composite. by is how the composite's limits are reached.
+func (a *Composite) gatesOf(all []keyedGate, keys []pinnedKey, c costs, by func([]share) []share) ([]keyedGate, []pinnedKey) {
+	for i := range a.keys {
+		if cost(&a.keys[i], c) == 0 {
+			continue
+		}
+		ways := by(a.keys[i].by)
+		for more := true; more; {
+			of, theirs := unview(keys[0].theGate())
+			here := ways
+			under := func(inner []share) []share { return below(here, theirs, inner) }
+			born := keys[0].born()
+			keys, more = keys[1:], false
+			switch g := of.(type) {
+			case keyMember: // the next one is pinned for it
+				ways, more = under([]share{{}}), true
+				continue
+			case *Composite:
+				all, keys = g.gatesOf(all, keys, costsOf(theirs), under)
+			}
+			all = append(all, keyedGate{of, under, born})
+		}
+	}
+	return all, keys
+}
+
 // enterKeys is Enter for a composite with keys. The keys stay pinned while the entry waits. If it is
 // admitted, its pass unpins them; if not, drop does, also after a panic.
-func (a *Composite) enterKeys(ctx context.Context, cost int) (Pass, error) {
+func (a *Composite) enterKeys(ctx context.Context, c costs) (Pass, error) {
 	t := keyPasses.Get().(*keyPass)
 	entered := false
 	a.at.Add(1)
@@ -105,16 +152,16 @@ func (a *Composite) enterKeys(ctx context.Context, cost int) (Pass, error) {
 			t.drop()
 		}
 	}()
-	err := a.pinKeys(ctx, true, t)
+	err := a.pinKeys(ctx, true, c, t)
 	var p Pass
 	if err == nil {
-		p, err = a.with(t.keys).Enter(ctx, cost)
+		p, err = a.with(t.keys, c).enter(ctx, c)
 	}
 	switch {
 	case err == nil:
 		entered = true
 		a.through.Add(1)
-		return t.admitted(p, cost), nil
+		return t.admitted(p, c.all), nil
 	case timing.Ended(ctx) != nil:
 		a.hold.abandoned.Add(1)
 	default:
@@ -124,7 +171,7 @@ func (a *Composite) enterKeys(ctx context.Context, cost int) (Pass, error) {
 }
 
 // tryKeys is TryEnter for a composite with keys.
-func (a *Composite) tryKeys(cost int) (Pass, bool) {
+func (a *Composite) tryKeys(c costs) (Pass, bool) {
 	t := keyPasses.Get().(*keyPass)
 	entered := false
 	defer func() {
@@ -132,11 +179,11 @@ func (a *Composite) tryKeys(cost int) (Pass, bool) {
 			t.drop()
 		}
 	}()
-	if a.pinKeys(context.Background(), false, t) == nil {
-		if p, ok := a.with(t.keys).TryEnter(cost); ok {
+	if a.pinKeys(context.Background(), false, c, t) == nil {
+		if p, ok := a.with(t.keys, c).tryEnter(c); ok {
 			entered = true
 			a.through.Add(1)
-			return t.admitted(p, cost), true
+			return t.admitted(p, c.all), true
 		}
 	}
 	a.hold.refused.Add(1)

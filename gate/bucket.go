@@ -29,6 +29,9 @@ func (b *bucket) Take(now, since int64, cost int) (mark uint64) {
 // Settle and Undo return Later even if tokens come back. Both make the lateness until now of no account, so
 // an entry that counted from before may be due later.
 func (b *bucket) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
+	if !b.state.Once(mark) {
+		panic(settledTwice)
+	}
 	b.state.Settle(now, mark, cost, actual)
 	return queue.Later
 }

@@ -175,6 +175,8 @@ func (l *slotLimit) Stats() (s Stats) {
 	return s
 }
 
+func (l *slotLimit) describe() string { return fmt.Sprintf("a Concurrency of %d", l.size.Load()) }
+
 func (g *Concurrency) member() member { return g.limit() }
 func (g *Concurrency) part() part     { return g.limit() }
 
@@ -208,13 +210,19 @@ func (l *slotLimit) Due(_, since int64, _ uint64, cost int) int64 {
 	return since
 }
 
+// leftMark is the mark of an entry that has left: it takes no slots any more.
+const leftMark = math.MaxUint64
+
 // Take returns no mark: a ticket remembers the cost. Slots may come back between Due and Take, but none go.
 func (l *slotLimit) Take(_, _ int64, cost int) (mark uint64) {
 	l.add(-int64(cost))
 	return 0
 }
 
-func (l *slotLimit) Settle(_ int64, _ uint64, cost, actual int) queue.Effect {
+func (l *slotLimit) Settle(_ int64, mark uint64, cost, actual int) queue.Effect {
+	if mark == leftMark {
+		return queue.None
+	}
 	l.add(slots(cost) - slots(actual))
 	return queue.Sooner // when there will be slots is not known
 }
@@ -227,10 +235,11 @@ func (l *slotLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
 //
 // It takes the lock only if slotsFrozen was set, for the entries that may wait for these slots. If Freeze
 // comes after the addition, its caller finds the slots free.
-func (l *slotLimit) leave(c queue.Claim, _ error) {
+func (l *slotLimit) leave(c queue.Claim, _ error) (mark uint64) {
 	if l.word.Add(slots(c.Cost)<<slotShift-int64(c.Mark))&slotsFrozen != 0 {
 		l.Change(func(int64) queue.Effect { return queue.Sooner })
 	}
+	return leftMark
 }
 
 // slots returns the slots that a cost takes. A cost that is a mistake stays within the word.

@@ -27,15 +27,26 @@ type CapacityError struct {
 	// Limit names what sets the capacity: "burst" for a Rate or an Adaptive. It is "" where it is the
 	// capacity itself.
 	Limit string
+	// Gate says which gate of an [All] it is: its place, its kind and its plan. An example is "gate 2, a
+	// Window of 90000 per 1m0s". It is "" for a gate that was entered by itself.
+	Gate string
 }
 
-// Error names the cost and the limit.
+// Error names the gate, the cost and the limit.
 func (e *CapacityError) Error() string {
 	limit := e.Limit
 	if limit == "" {
 		limit = "capacity"
 	}
-	return fmt.Sprintf("gate: cost must be at most the %s of %d, got %d", limit, e.Capacity, e.Cost)
+	return fmt.Sprintf("gate: %scost must be at most the %s of %d, got %d", inAll(e.Gate), limit, e.Capacity, e.Cost)
+}
+
+// inAll returns what an error begins with that concerns one gate of an All.
+func inAll(gate string) string {
+	if gate == "" {
+		return ""
+	}
+	return "All: " + gate + ": "
 }
 
 // DeadlineError is the error of an entry whose wait is known to outlast the deadline of its context. It
@@ -43,11 +54,13 @@ func (e *CapacityError) Error() string {
 type DeadlineError struct {
 	// Wait is how long the entry would have to wait, at least, from the instant when it was refused.
 	Wait time.Duration
+	// Gate says which gate of an [All] keeps the entry back for that long, as that of a [CapacityError].
+	Gate string
 }
 
-// Error names the wait.
+// Error names the gate and the wait.
 func (e *DeadlineError) Error() string {
-	return fmt.Sprintf("gate: the wait of %v would outlast the context's deadline", e.Wait)
+	return fmt.Sprintf("gate: %sthe wait of %v would outlast the context's deadline", inAll(e.Gate), e.Wait)
 }
 
 // Unwrap returns [context.DeadlineExceeded].

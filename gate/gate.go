@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -56,7 +57,18 @@ func (p Pass) Leave(err error) {
 
 // Settle corrects the cost of the entry to what it actually was. Use it where the cost was only guessed
 // when the entry was made. Tokens too many come back at once. Tokens too few become a debt, which the next
-// entries wait for. Settle(0) gives back everything. Call it at most once, and before Leave.
+// entries wait for. Settle(0) gives back everything.
+//
+// Call it at most once, before or after Leave, or meanwhile in another goroutine. It is final: to raise an
+// estimate while the work is under way, enter once more for the difference. After Leave it moves tokens, but
+// not slots: these are free already.
+//
+// A composite that has admitted thousands of entries, and none was settled, forgets its passes when they are
+// left. The first Settle makes it keep them from then on. Of a forgotten entry, nothing comes back; what it
+// owes is charged to the instant of the Settle.
+//
+// At a composite it corrects the cost at every gate, but for those that were named by a view; see [Each].
+// An entry that came with a cost for each gate is settled by [Pass.SettleEach].
 //
 // A [Rate] or an [Adaptive] gives back what would be there had the entry cost that from the start. So
 // tokens that the full bucket has turned away since do not come back.
@@ -65,8 +77,9 @@ func (p Pass) Leave(err error) {
 // more than 1, the first Settle, or a SetBurst that lowers its burst. Of the token of an entry from before,
 // as much comes back as has not flowed in since. Nothing does, if the rate was changed or a hold began.
 //
-// Settle panics if actual is negative, and after Leave as Leave itself does. A second call panics where it
-// is found out: by a [Concurrency], a composite, and a [Window] that still counts the entry.
+// Settle panics if actual is negative, and if the entry came with a cost for each gate. A second call panics,
+// and does nothing where it would have no effect anyway: at a [Window] that no longer counts the entry, and
+// at a [Concurrency] after Leave. Of a Rate's entry from before its account, it is not found out.
 func (p Pass) Settle(actual int) {
 	if actual < 0 {
 		panic(fmt.Sprintf("gate: Pass.Settle: actual must not be negative, got %d", actual))
@@ -76,8 +89,33 @@ func (p Pass) Settle(actual int) {
 	}
 }
 
-// settledTwice is the panic of a second Settle, whichever gate finds it out.
-const settledTwice = "gate: Pass.Settle: must be called once, got a second call"
+// SettleEach is Settle with one cost for each gate, in the order in which they were named in [All]. The cost
+// at a gate that was named by a view is left as it is, whatever it says here. A gate that was passed by must
+// get 0: to be charged there, enter with a cost of at least 1.
+//
+// A pass of a gate that is not an All is settled with one cost. SettleEach panics if the number of costs is
+// wrong or one is negative, on a gate that was passed by, and as Settle does. Then nothing was settled.
+func (p Pass) SettleEach(actual ...int) {
+	for i, n := range actual {
+		if n < 0 {
+			panic(fmt.Sprintf("gate: Pass.SettleEach: a cost must not be negative, got %d for gate %d", n, i+1))
+		}
+	}
+	switch k := p.keeper.(type) {
+	case nil:
+	case *joint:
+		k.SettleEach(p.id, p.cost, actual)
+	case *keyPass:
+		k.SettleEach(p.id, p.cost, actual)
+	case KeeperEach:
+		k.SettleEach(p.id, p.cost, slices.Clone(actual))
+	default:
+		if len(actual) != 1 {
+			panic(fmt.Sprintf("gate: Pass.SettleEach: there must be one cost for the one gate, got %d", len(actual)))
+		}
+		p.Settle(actual[0])
+	}
+}
 
 // Keeper is what a [Pass] goes back to. It is for authors of gates; callers of a gate do not need it.
 type Keeper interface {
@@ -85,6 +123,13 @@ type Keeper interface {
 	Leave(id uint64, cost int, err error)
 	// Settle changes the cost of the entry with the given id from cost to actual.
 	Settle(id uint64, cost, actual int)
+}
+
+// KeeperEach is a [Keeper] whose entries can have several costs. It is for authors of gates, too.
+type KeeperEach interface {
+	Keeper
+	// SettleEach changes the costs of the entry with the given id to the actual ones.
+	SettleEach(id uint64, cost int, actual []int)
 }
 
 // NewPass returns a pass that goes back to k. It is for authors of gates; callers of a gate do not need it.
@@ -160,6 +205,7 @@ type Stats struct {
 // StatsOf returns the statistics of g, and false if g keeps none. Every gate of this package does. A gate
 // from elsewhere needs a method Stats() Stats.
 func StatsOf(g Gate) (Stats, bool) {
+	g, _ = unview(g)
 	s, ok := g.(interface{ Stats() Stats })
 	if !ok {
 		return Stats{}, false
@@ -173,6 +219,7 @@ func StatsOf(g Gate) (Stats, bool) {
 // A gate can be held if it has a method Hold(time.Duration). The gates of this package have it, but for
 // [Concurrency] and those of [Of].
 func Hold(g Gate, d time.Duration) bool {
+	g, _ = unview(g)
 	h, ok := g.(interface{ Hold(time.Duration) })
 	if ok {
 		h.Hold(d)

@@ -9,27 +9,30 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// hold is the limit of a composite that its Hold sets. Entries that come through the composite take it,
-// also by way of another composite that has this one as a member. No other entries do. So a hold keeps
-// those entries out, and is in no other entry's way at the members that are shared.
+// hold is a limit of a composite that its Hold sets. Entries that come through the composite take it, also
+// by way of another composite that has this one as a member. No other entries do. So a hold keeps those
+// entries out, and is in no other entry's way at the members that are shared.
 //
 // A hold of a Rate empties its bucket, so that there is no burst when it is over. The hold of a composite
-// can't do that: others use the tokens meanwhile. It has a bucket of its own instead, with the plan of the
-// slowest member's, which the hold empties. The others' buckets would be at least as full, so this one is
-// enough. When it is full again, the hold is past, and costs its entries nothing more.
+// can't do that: others use the tokens meanwhile. So a composite has a hold for each member that goes by a
+// schedule. It has a bucket of its own, with the member's plan, which Hold empties. One more hold, without
+// a member, is for entries that pass all of these by.
+//
+// When its bucket is full again, the hold is past, and entries bypass it.
 //
 // Its methods are called under the lock, but for leave, restsAt and Stats, which take it.
 type hold struct {
 	single
 	bucket
-	of     []bucketed // members that go by a schedule
-	active bool       // the hold, or what came of it, is not past; follow clears it
+	of     bucketed // the member; nil: the hold only keeps out
+	active bool     // the hold, or what came of it, is not past; follow clears it
 }
 
-// init makes a limit that holds nothing. Its rate is unlimited until a hold takes over the plan of a
-// member.
-func (h *hold) init(clk *timing.Clock) {
+// init makes a limit that holds nothing.
+func (h *hold) init(clk *timing.Clock, of bucketed) {
+	h.of = of
 	h.Queue.Init(h, clk, true)
+	h.Bypass(true)
 	h.state = schedule.New(0, 0, 0, 0)
 }
 
@@ -37,18 +40,19 @@ func (h *hold) init(clk *timing.Clock) {
 func (h *hold) begin(now, until int64) {
 	if !h.follow(now) {
 		h.active = true
-		for _, m := range h.of {
-			m.watch(h)
+		h.Bypass(false)
+		if h.of != nil {
+			h.of.watch(h)
 		}
 	}
 	h.plan(now)
 	h.state.Hold(now, until)
 }
 
-// plan brings the bucket in line with the plan of the slowest member, which may have changed.
+// plan brings the bucket in line with the plan of the member, which may have changed.
 func (h *hold) plan(now int64) {
-	if s := h.slowest(); s != nil {
-		h.state.Follow(now, s)
+	if h.of != nil {
+		h.state.Follow(now, h.of.schedule())
 	}
 }
 
@@ -62,22 +66,12 @@ func (h *hold) follow(now int64) bool {
 		return true
 	}
 	h.active = false
+	h.Bypass(true)
 	h.state.Fill(now)
-	for _, m := range h.of {
-		m.unwatch(h)
+	if h.of != nil {
+		h.of.unwatch(h)
 	}
 	return false
-}
-
-// slowest returns the schedule of the member with the longest interval, or nil if none has a schedule.
-func (h *hold) slowest() *schedule.Schedule {
-	var slowest *schedule.Schedule
-	for _, m := range h.of {
-		if s := m.schedule(); slowest == nil || slowest.Faster(s) {
-			slowest = s
-		}
-	}
-	return slowest
 }
 
 // The members bound the cost. A hold admits any.
@@ -121,7 +115,10 @@ func (h *hold) Arrive(now int64) int64 {
 	return h.bucket.Arrive(now)
 }
 
-func (h *hold) leave(queue.Claim, error) {}
+func (h *hold) leave(c queue.Claim, _ error) (mark uint64) { return c.Mark }
+
+// describe is for the error of an entry that a hold keeps back beyond its deadline.
+func (h *hold) describe() string { return "a hold of a composite" }
 
 // clock takes the lock: a hold may get its clock late.
 func (h *hold) clock() (clk *timing.Clock) {
@@ -164,14 +161,17 @@ func (a *Composite) Hold(d time.Duration) {
 	}
 	h.Change(func(int64) queue.Effect {
 		for _, o := range a.holds {
-			if o.Clock() == nil {
-				o.SetClock(clk)
+			if o.to.Clock() == nil {
+				o.to.SetClock(clk)
 			}
 		}
 		return queue.None
 	})
 	h.Change(func(now int64) queue.Effect {
-		h.begin(now, timing.Later(now, d))
+		until := timing.Later(now, d)
+		for _, o := range a.holds[:a.own] {
+			o.to.begin(now, until)
+		}
 		return queue.Later
 	})
 }

@@ -65,16 +65,17 @@ func (e *keyGate[K]) own(inside func(part), outside func(Gate)) {
 			inside(l)
 		}
 	}
-	switch g := e.gate.(type) {
+	of, _ := unview(e.gate)
+	switch g := of.(type) {
 	case *Composite:
 		for _, m := range g.inside {
-			see(m)
+			see(m.to)
 		}
 		for _, h := range g.holds {
-			see(h)
+			see(h.to)
 		}
 		for _, o := range g.outside {
-			outside(o)
+			outside(o.to)
 		}
 	case limited:
 		see(g.part())
@@ -87,11 +88,12 @@ func (e *keyGate[K]) own(inside func(part), outside func(Gate)) {
 
 // knows reports whether a gate says when it is idle. A composite does if all its gates from elsewhere do.
 func knows(g Gate) bool {
+	g, _ = unview(g)
 	switch g := g.(type) {
 	case *of:
 		return false
 	case *Composite:
-		return !slices.ContainsFunc(g.outside, func(out Gate) bool { return !knows(out) })
+		return !slices.ContainsFunc(g.outside, func(out reach[Gate]) bool { return !knows(out.to) })
 	}
 	_, ok := g.(interface{ Stats() Stats })
 	return ok

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 )
 
 // keyMember is the gate of a key, as [Keyed.For] returns it. It is a Key, without the type of the key: a
@@ -28,17 +27,19 @@ type pinnedKey interface {
 
 // keyPass is what the pass of an entry with keys goes back to, if the keys have to be told of its end. It
 // unpins them when the pass is left.
-//
-// It is used again for other entries, as a ticket is; the turn tells its passes apart. The turn is atomic,
-// so a second Leave is found out even at the same time as the first.
 type keyPass struct {
-	turn atomic.Uint64
+	life
 	pass Pass        // of the gate, or of the composite of all keys' gates
 	keys []pinnedKey // those that this entry still pins
 	free []pinnedKey // those that it has unpinned: they are told of Settle and Leave all the same
+	room [4]pinnedKey
 }
 
-var keyPasses = sync.Pool{New: func() any { return new(keyPass) }}
+var keyPasses = sync.Pool{New: func() any {
+	t := &keyPass{}
+	t.keys, t.free = t.room[0:0:2], t.room[2:2]
+	return t
+}}
 
 // admitted returns the pass of an entry that the gate has admitted with p, and takes over the pin of its
 // caller.
@@ -59,6 +60,7 @@ func (e *keyGate[K]) admitted(p Pass, cost int) Pass {
 // Leave are unpinned now.
 func (t *keyPass) admitted(p Pass, cost int) Pass {
 	t.pass = p
+	_, t.forget = p.keeper.(*ticket) // after Leave, a Settle does nothing
 	kept := t.keys[:0]
 	for _, e := range t.keys {
 		if e.keeps() {
@@ -70,47 +72,83 @@ func (t *keyPass) admitted(p Pass, cost int) Pass {
 	}
 	clear(t.keys[len(kept):])
 	t.keys = kept
-	return Pass{t, t.turn.Load(), cost}
+	return Pass{t, t.id(), cost}
 }
 
-// drop ends the uses of all keys, and the use of t. It is the end of a pass, or of an entry that failed.
+// drop ends the uses of all keys, and the use of t. It is the end of an entry that failed, or of a pass that
+// is over.
 func (t *keyPass) drop() {
+	t.unpin()
+	clear(t.free)
+	t.pass, t.free = Pass{}, t.free[:0]
+	keyPasses.Put(t)
+}
+
+// unpin unpins all keys that are pinned, and tells the others that the pass was left.
+func (t *keyPass) unpin() {
 	for _, e := range t.free {
 		e.left()
 	}
 	for _, e := range t.keys {
 		e.unpin()
 	}
-	clear(t.free)
+	t.free = append(t.free, t.keys...)
 	clear(t.keys)
-	t.pass, t.keys, t.free = Pass{}, t.keys[:0], t.free[:0]
-	keyPasses.Put(t)
+	t.keys = t.keys[:0]
 }
 
-// Leave leaves the gate before it unpins the keys. A key that is unpinned may be forgotten.
-func (t *keyPass) Leave(turn uint64, _ int, err error) {
-	if !t.turn.CompareAndSwap(turn, turn+1) {
-		panic("gate: Pass.Leave: must be called once, got a second call")
-	}
-	defer t.drop()
+// Leave leaves the gate before it unpins the keys. A key that is unpinned may be forgotten. To settle the
+// pass then does nothing to the gate that may be made for the key anew.
+func (t *keyPass) Leave(id uint64, _ int, err error) {
+	t.leave(id)
+	defer t.release()
+	defer t.unpin()
 	t.pass.Leave(err)
 }
 
 // Settle tells the keys that are not pinned: they may be idle sooner. Those that are pinned are looked at
 // when they are unpinned.
-func (t *keyPass) Settle(turn uint64, _, actual int) {
-	if t.turn.Load() != turn {
-		panic("gate: Pass.Settle: must be called before Leave, got a call after it")
+func (t *keyPass) Settle(id uint64, _, actual int) {
+	if t.settle(id) {
+		defer t.release()
+		t.correct(func() { t.pass.Settle(actual) })
 	}
-	t.pass.Settle(actual)
+}
+
+// SettleEach is Settle with several costs.
+func (t *keyPass) SettleEach(id uint64, _ int, actual []int) {
+	if t.settle(id) {
+		defer t.release()
+		t.correct(func() { t.pass.SettleEach(actual...) })
+	}
+}
+
+// correct calls settle, which settles the pass. If it panics, the pass is not settled.
+func (t *keyPass) correct(settle func()) {
+	t.settled = false
+	settle()
+	t.settled = true
 	for _, e := range t.free {
 		e.settled()
 	}
 }
 
+// release ends a call of Leave or Settle, and frees the record if it was the last one.
+func (t *keyPass) release() {
+	if t.done() {
+		clear(t.free)
+		t.pass, t.free = Pass{}, t.free[:0]
+		keyPasses.Put(t)
+	}
+}
+
 // plainKeeper returns what all passes of a gate go back to that need not be left, or nil for other gates.
 func plainKeeper(g Gate) Keeper {
-	switch g := g.(type) {
+	of, costs := unview(g)
+	if len(costs) > 0 {
+		return nil // its passes may be those of a composite
+	}
+	switch g := of.(type) {
 	case *Rate:
 		return (*rateKeeper)(g)
 	case *Window:

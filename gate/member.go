@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,11 @@ type member interface {
 	queue.Limit
 	queued() *queue.Queue
 	part
-	// leave ends an entry, as Pass.Leave does. It takes the lock itself.
-	leave(c queue.Claim, err error)
+	// leave ends an entry, as Pass.Leave does, and returns the mark by which Settle knows it from then on.
+	// It takes the lock itself.
+	leave(c queue.Claim, err error) (mark uint64)
+	// describe returns the kind and the plan, for errors: "a Window of 5 per 10s". It takes the lock itself.
+	describe() string
 }
 
 // limited is a gate that has a limit of this package: one that can be a member.
@@ -69,18 +73,24 @@ func (c *counts) ended(ctx context.Context) error {
 }
 
 // failed counts an entry that its queue did not admit, and returns the error for its caller. That turns the
-// queue's errors into those of this package. kindOf tells what the limit of the given number is.
-func (c *counts) failed(err error, kindOf func(limit int) kind) error {
+// queue's errors into those of this package. of tells what the limit of the given number is: what its
+// capacity is called, and in a composite which gate it is.
+func (c *counts) failed(err error, of func(limit int) (capacity, gate string)) error {
 	switch e := err.(type) {
 	case *queue.TooLate:
 		c.refused.Add(1)
-		return &DeadlineError{Wait: e.Wait}
+		_, gate := of(e.Limit)
+		return &DeadlineError{Wait: e.Wait, Gate: gate}
 	case *queue.TooMuch:
 		c.refused.Add(1)
-		if e.Capacity == 0 { // only an Adaptive that has given up admits nothing at all
+		capacity, gate := of(e.Limit)
+		switch {
+		case e.Capacity > 0:
+			return &CapacityError{Cost: e.Cost, Capacity: e.Capacity, Limit: capacity, Gate: gate}
+		case gate == "": // only an Adaptive that has given up admits nothing at all
 			return ErrGaveUp
 		}
-		return &CapacityError{Cost: e.Cost, Capacity: e.Capacity, Limit: kindOf(e.Limit).capacity}
+		return fmt.Errorf("gate: All: %s: %w", gate, ErrGaveUp)
 	}
 	c.abandoned.Add(1)
 	return err
@@ -112,7 +122,7 @@ func (s *single) clock() *timing.Clock { return s.Clock() }
 func (s *single) enter(ctx context.Context, cost int) (mark uint64, err error) {
 	claims := [1]queue.Claim{{Cost: cost}}
 	if err := s.set.Enter(ctx, claims[:]); err != nil {
-		return 0, s.failed(err, func(int) kind { return s.what })
+		return 0, s.failed(err, func(int) (string, string) { return s.what.capacity, "" })
 	}
 	return claims[0].Mark, nil
 }
@@ -130,7 +140,8 @@ func (s *single) tryEnter(cost int) (mark uint64, ok bool) {
 // settle corrects the cost of an entry that was admitted with the mark.
 func (s *single) settle(mark uint64, cost, actual int) {
 	claims := [1]queue.Claim{{Cost: cost, Mark: mark}}
-	s.set.Settle(claims[:], actual)
+	costs := [1]int{actual}
+	s.set.Settle(claims[:], costs[:])
 }
 
 // stats returns what the queue tells at now, and until when the limit is held. It is called under the lock,

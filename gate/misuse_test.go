@@ -116,9 +116,7 @@ func TestLeaveTwice(t *testing.T) {
 		if got := panics(func() { p.Leave(nil) }); got == "" {
 			t.Errorf("%s: a pass that was left freed somebody else's slot", name)
 		}
-		if got := panics(func() { p.Settle(5) }); got != "gate: Pass.Settle: must be called before Leave, got a call after it" {
-			t.Errorf("%s: Settle after Leave: %q", name, got)
-		}
+		p.Settle(5) // moves no slot
 		if _, ok := g.TryEnter(1); ok {
 			t.Errorf("%s: a third slot of two", name)
 		}

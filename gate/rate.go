@@ -76,7 +76,8 @@ func (p *ratePlan) schedule() schedule.Schedule {
 type rateLimit struct {
 	bucket
 	single
-	rate *Rate
+	rate  *Rate
+	asked pace.Rate // as SetRate has set it
 }
 
 // NewRate returns a gate for the given rate, its bucket full. Nil options mean the defaults. It panics on
@@ -118,6 +119,7 @@ func (g *Rate) limit() *rateLimit {
 
 // tune tells the alarm how often entries are due, and how much lateness is made up.
 func (l *rateLimit) tune(r pace.Rate) {
+	l.asked = r
 	l.Tune(l.rate.plan.exact, int64(r.Interval()), l.state.Slack())
 }
 
@@ -282,10 +284,15 @@ func (g *Rate) restsAt(now int64) (at int64) {
 	return at
 }
 
-func (l *rateLimit) born() uint64                   { return l.rate.number }
-func (l *rateLimit) restsAt(now int64) int64        { return l.rate.restsAt(now) }
-func (l *rateLimit) Stats() Stats                   { return l.rate.Stats() }
-func (l *rateLimit) leave(c queue.Claim, err error) {}
+func (l *rateLimit) describe() (s string) {
+	l.View(func(int64) { s = fmt.Sprintf("a Rate of %v, burst %d", l.asked, l.state.Burst()) })
+	return s
+}
+
+func (l *rateLimit) born() uint64                               { return l.rate.number }
+func (l *rateLimit) restsAt(now int64) int64                    { return l.rate.restsAt(now) }
+func (l *rateLimit) Stats() Stats                               { return l.rate.Stats() }
+func (l *rateLimit) leave(c queue.Claim, _ error) (mark uint64) { return c.Mark }
 
 // Freeze closes the cell, so that entries come to the lock. It moves the state from there to the bucket,
 // and counts the entries that have passed.

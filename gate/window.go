@@ -118,10 +118,10 @@ func (g *Window) TryEnter(cost int) (Pass, bool) {
 	return l.pass(mark, cost), true
 }
 
-// pass returns the pass of an entry. One that counts until its answer must be left, so it has a ticket.
+// pass returns the pass of an entry. One that counts until its answer must be left, so it has a record.
 func (l *windowLimit) pass(mark uint64, cost int) Pass {
 	if l.until {
-		return newTicket(l, queue.Claim{Cost: cost, Mark: mark})
+		return newAnswer(l, queue.Claim{Cost: cost, Mark: mark})
 	}
 	return Pass{(*windowKeeper)(l), mark, cost}
 }
@@ -171,6 +171,13 @@ func (l *windowLimit) Stats() (s Stats) {
 		l.log.expire(now, l.span)
 		s.InUse = l.used()
 		s.Idle = s.InUse == 0 && l.held <= now && s.Waiting == 0
+	})
+	return s
+}
+
+func (l *windowLimit) describe() (s string) {
+	l.View(func(int64) {
+		s = fmt.Sprintf("a Window of %d per %v", l.most, time.Duration(l.span)-l.guard)
 	})
 	return s
 }
@@ -261,13 +268,16 @@ func (l *windowLimit) Outlook(now int64) queue.Outlook {
 func (l *windowLimit) Take(now, _ int64, cost int) (mark uint64) {
 	if l.until {
 		l.open.add(cost)
-		return 0
+		return openMark
 	}
 	return l.log.push(now, cost)
 }
 
+// openMark is the mark of an entry that has yet to leave. Other marks are numbers of runs in the log.
+const openMark = math.MaxUint64
+
 func (l *windowLimit) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
-	if l.until {
+	if mark == openMark {
 		l.open.sub(cost)
 		l.open.add(actual)
 	} else {
@@ -281,7 +291,7 @@ func (l *windowLimit) Settle(now int64, mark uint64, cost, actual int) queue.Eff
 }
 
 func (l *windowLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
-	if l.until {
+	if mark == openMark {
 		l.open.sub(cost)
 	} else {
 		l.log.expire(now, l.span)
@@ -290,17 +300,19 @@ func (l *windowLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
 	return queue.Sooner
 }
 
-func (l *windowLimit) leave(c queue.Claim, _ error) {
+func (l *windowLimit) leave(c queue.Claim, _ error) (mark uint64) {
 	if !l.until {
-		return
+		return c.Mark
 	}
+	mark = c.Mark
 	l.Change(func(now int64) queue.Effect {
 		l.open.sub(c.Cost)
 		l.log.expire(now, l.span)
 		// A debt of n already admits nothing. It must leave room to count the entries after it.
-		l.log.push(now, min(c.Cost, max(l.most, (math.MaxInt-l.log.used)/2), math.MaxInt-l.log.used))
+		mark = l.log.push(now, min(c.Cost, max(l.most, (math.MaxInt-l.log.used)/2), math.MaxInt-l.log.used))
 		return queue.Later // than if it had left as early as was possible
 	})
+	return mark
 }
 
 // total counts tokens exactly, also where debts come to more than an int.

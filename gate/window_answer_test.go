@@ -156,15 +156,17 @@ func TestAnswerSetLimitParallel(t *testing.T) {
 	}
 }
 
-// A pass of a Window that counts until the answer is left once, and settled once and before.
+// A pass of a Window that counts until the answer is left once, and settled once.
 func TestAnswerMisuse(t *testing.T) {
 	one := func() gate.Gate { return gate.NewWindow(9, time.Hour, &gate.WindowOptions{UntilAnswer: true}) }
 	for name, make := range map[string]func() gate.Gate{"alone": one, "in All": func() gate.Gate { return gate.All(one(), gate.NewConcurrency(9)) }} {
 		for what, f := range map[string]func(gate.Pass){
-			"leave twice":        func(p gate.Pass) { p.Leave(nil); p.Leave(nil) },
-			"settle twice":       func(p gate.Pass) { p.Settle(1); p.Settle(1) },
-			"settle after leave": func(p gate.Pass) { p.Leave(nil); p.Settle(1) },
-			"settle below 0":     func(p gate.Pass) { p.Settle(-1) },
+			"leave twice":         func(p gate.Pass) { p.Leave(nil); p.Leave(nil) },
+			"settle twice":        func(p gate.Pass) { p.Settle(1); p.Settle(1) },
+			"settle around leave": func(p gate.Pass) { p.Settle(1); p.Leave(nil); p.Settle(1) },
+			"settle twice after":  func(p gate.Pass) { p.Leave(nil); p.Settle(1); p.Settle(1) },
+			"leave around settle": func(p gate.Pass) { p.Leave(nil); p.Settle(1); p.Leave(nil) },
+			"settle below 0":      func(p gate.Pass) { p.Settle(-1) },
 		} {
 			p, _ := make().TryEnter(2)
 			func() {

@@ -266,6 +266,19 @@ func (s *Set) Settle(claims []Claim, actual []int) {
 	})
 }
 
+// Charge charges the limits for what an entry owes them: at once, whether or not there is room. A claim of
+// cost 0 is left out.
+func (s *Set) Charge(claims []Claim) {
+	s.correct(func(i int, q *Queue, now int64) Effect {
+		c := &claims[i]
+		if c.Cost == 0 {
+			return None
+		}
+		c.Mark = q.limit.Take(now, now, c.Cost)
+		return Later
+	})
+}
+
 // correct changes what the limits know of an entry, and then looks after all that wait for any of them. f
 // gets the number of each limit in turn.
 func (s *Set) correct(f func(i int, q *Queue, now int64) Effect) {
@@ -319,7 +332,7 @@ func (s *Set) admit(g *Group, claims []Claim) (now int64, blocked *place, err er
 // tooMuch returns the error of an entry that costs more than can ever be admitted, or nil.
 func (s *Set) tooMuch(claims []Claim) error {
 	for i := range s.places {
-		if claims[i].Cost > s.places[i].q.limit.Capacity() {
+		if q := s.places[i].q; !q.bypassed && claims[i].Cost > q.limit.Capacity() {
 			n := s.tightest(claims)
 			return &TooMuch{Limit: n, Capacity: s.places[n].q.limit.Capacity(), Cost: claims[n].Cost}
 		}

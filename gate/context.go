@@ -1,0 +1,40 @@
+package gate
+
+import "context"
+
+// passKey is the key of a pass in a context.
+type passKey struct{}
+
+// passContext is a context with a pass.
+type passContext struct {
+	context.Context
+	pass Pass
+}
+
+func (c *passContext) Value(key any) any {
+	if key == (passKey{}) {
+		return &c.pass
+	}
+	return c.Context.Value(key)
+}
+
+// WithPass returns a copy of ctx with the pass of the work that it is for, see [PassOf]. It is for authors of
+// what enters a gate and then calls a function; packages group and retry do it. It panics if ctx is nil.
+func WithPass(ctx context.Context, p Pass) context.Context {
+	if ctx == nil {
+		panic("gate: WithPass: ctx must not be nil")
+	}
+	return &passContext{ctx, p}
+}
+
+// PassOf returns the pass of the job, item, attempt or request that ctx belongs to, and false if there is
+// none. Use it to settle what the work has cost: its gate was entered by another package.
+//
+// That package leaves the pass. [Pass.Settle] may come before or after that.
+func PassOf(ctx context.Context) (Pass, bool) {
+	p, ok := ctx.Value(passKey{}).(*Pass)
+	if !ok {
+		return Pass{}, false
+	}
+	return *p, true
+}
