@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/escapement-go/escapement/internal/queue"
@@ -13,8 +14,28 @@ import (
 // several limits, such as a rate and a number of calls in flight.
 //
 // An entry takes from all members at one instant, or from none. No slot is held while the entry waits for a
-// token, and no quota is spent because another was refused. An entry's cost is its cost at each member, and
-// the lowest capacity is that of all.
+// token, and no quota is spent because another was refused. The cost of [Composite.Enter] is the cost at each
+// member, so the lowest capacity is that of all.
+//
+// # A cost for each gate
+//
+// [Each] names a gate at which every entry costs 1, such as a limit on requests beside one on tokens:
+//
+//	llm := gate.All(
+//		gate.Each(gate.NewWindow(500, time.Minute, nil)), // requests
+//		gate.NewWindow(90_000, time.Minute, nil),         // tokens
+//		gate.Each(gate.NewConcurrency(40)),               // requests under way
+//	)
+//	pass, err := llm.Enter(ctx, estimate)
+//	...
+//	pass.Settle(actual) // the tokens
+//
+// [Composite.EnterEach] says what an entry costs at each gate; with a cost of 0 it passes the gate by. A limit
+// that is named several times, also in a composite, counts once, at the highest of its costs.
+//
+// An entry that is left with a throttle, see [Throttled], was refused by the far side: nothing was done. It
+// stays charged at the gates that were named by a view. Its cost at the others comes back, unless the entry
+// was settled. If no gate was named by a view, all of it stays charged.
 //
 // # Order
 //
@@ -87,6 +108,7 @@ type Composite struct {
 	own     int             // how many are its own
 	inside  []reach[member] // limits of this package; those that learn come first
 	learns  int             // how many of them do
+	views   bool            // one of them was named by a view
 	outside []reach[Gate]   // gates from elsewhere, entered after the inside
 	keys    []reach[keyMember]
 	whole   want // all limits
@@ -168,6 +190,8 @@ func (a *Composite) init() {
 			a.holds = join(a.holds, h, m.by)
 		}
 	}
+	a.views = slices.ContainsFunc(a.inside, func(m reach[member]) bool { return m.fixed > 0 }) ||
+		slices.ContainsFunc(a.outside, func(g reach[Gate]) bool { return g.fixed > 0 })
 	a.own = len(a.holds)
 	a.holds = append(a.holds, theirs...)
 	a.inside, a.learns = append(learn, others...), len(learn)

@@ -88,6 +88,15 @@ func (e *ThrottledError) Error() string {
 // Unwrap returns Err.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
+// isThrottle reports whether an error that a pass is left with says that the work was refused.
+func isThrottle(err error) bool {
+	if err == nil {
+		return false
+	}
+	t, ok := errors.AsType[*ThrottledError](err)
+	return ok && t != nil
+}
+
 // Throttled marks cause as the far side's word that there was too much: a *[ThrottledError] that wraps it.
 // Return it from the work, or hand it to [Pass.Leave], so that an [Adaptive] slows down.
 //

@@ -72,6 +72,7 @@ type joint struct {
 	all    *Composite    // fixed
 	claims []queue.Claim // on the limits that the entry wants
 	cost   int           // at all gates, if more has no costs
+	refused bool         // it was left with a throttle, and is settled by that
 	more   *several      // nil for an entry that wants all limits, and entered no gate outside
 }
 
@@ -148,6 +149,7 @@ func (a *Composite) freshJoints() *freshJoints {
 func (a *Composite) joint(c costs) *joint {
 	s := &a.joints
 	j := s.get(a, c.each == nil && !s.settles.Load() && a.through.Load() >= unsettled)
+	j.refused = false
 	j.claims = j.claims[:cap(j.claims)]
 	if c.each == nil {
 		j.uniform(c.all)
@@ -259,6 +261,10 @@ func (s *joints) heed() {
 func (j *joint) Leave(id uint64, _ int, err error) {
 	j.leave(id)
 	defer j.release()
+	if j.all.views && !j.settled && isThrottle(err) {
+		j.refused = true
+		j.correct(costs{})
+	}
 	learn := len(j.all.holds) + j.all.learns
 	// What a gate outside does is not known. It may learn, so it comes before the slots inside. It may have
 	// slots, so it comes after the members that learn.
@@ -305,6 +311,9 @@ func (j *joint) Settle(id uint64, cost, actual int) {
 		return
 	}
 	defer j.release()
+	if j.refused {
+		return
+	}
 	if len(j.costs().each) > 1 {
 		j.settled = false
 		panic("gate: Pass.Settle: the entry has a cost for each gate, use SettleEach")
@@ -323,6 +332,9 @@ func (j *joint) SettleEach(id uint64, cost int, actual []int) {
 		return
 	}
 	defer j.release()
+	if j.refused {
+		return
+	}
 	for i, c := range j.costs().each {
 		if c == 0 && actual[i] > 0 {
 			j.settled = false

@@ -11,7 +11,8 @@ import (
 // 1,500 tokens.
 //
 // In an [All] the view is g itself: it is entered at the same instant as the others, and g counts once
-// however it is named. [Pass.Settle] leaves its cost as it is. Each panics if g is nil.
+// however it is named. [Pass.Settle] leaves its cost as it is, and so does a throttle. Each panics if g is
+// nil.
 func Each(g Gate) Gate {
 	if isNil(g) {
 		panic(fmt.Sprintf("gate: Each: g must not be nil, got %s", typedNil(g)))

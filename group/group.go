@@ -121,6 +121,25 @@ func (g *Group) GoCost(cost int, f func() error) {
 	g.Go(f)
 }
 
+// GoEach is [Group.Go] for a job that enters the gate with these costs: one, or one for each gate that was
+// named in [gate.All]. f gets the group's context with the pass of the job, see [gate.PassOf], so that it can
+// settle what it has really cost.
+//
+// It panics on costs that [gate.WithCost] panics on, and if the group has no gate: costs mean nothing then.
+func (g *Group) GoEach(f func(context.Context) error, costs ...int) {
+	checkFunc("Group.GoEach", f == nil)
+	if g.gate == nil {
+		panic("group: Group.GoEach: the group must have a gate, see SetGate")
+	}
+	view := gate.WithCost(g.gate, costs...)
+	sem, ok := g.enlist()
+	if !ok {
+		return
+	}
+	p := new(gate.Pass)
+	go g.enter(sem, view, 1, p, func() error { return f(gate.WithPass(g.ctx, *p)) })
+}
+
 // TryGo is [Group.Go] for a job that is to start at this very instant: it never waits, and
 // reports whether f was started. The limit must allow it and, if there is a gate, so must
 // that, with a cost of 1 and overtaking nobody who waits there. If not, nothing was taken
@@ -153,7 +172,7 @@ func (g *Group) TryGo(f func() error) bool {
 		return false
 	}
 	g.tally.enlist()
-	go g.enter(sem, 0, p, f)
+	go g.enter(sem, g.gate, 0, &p, f)
 	return true
 }
 
@@ -229,28 +248,42 @@ func (g *Group) checkIdle(name string) {
 	}
 }
 
-// pass is Go with a gate.
-func (g *Group) pass(cost int, f func() error) {
+// enlist counts a job that is to enter the gate, and waits for the limit. It reports whether the job is to
+// start.
+func (g *Group) enlist() (sem chan struct{}, ok bool) {
 	// Enlisted before it waits: a Wait that comes meanwhile must not take the group for
 	// complete.
 	g.tally.enlist()
-	sem := g.sem
+	sem = g.sem
 	if g.ended() || sem != nil && !g.admit(sem) {
 		g.tally.end(nil)
+		return nil, false
+	}
+	return sem, true
+}
+
+// pass is Go with a gate.
+func (g *Group) pass(cost int, f func() error) {
+	sem, ok := g.enlist()
+	if !ok {
 		return
 	}
 	if cost == 1 {
 		go g.enterOne(sem, f) // what a goroutine is given must be allocated
 		return
 	}
-	go g.enter(sem, cost, gate.Pass{}, f)
+	go g.enter(sem, g.gate, cost, new(gate.Pass), f)
 }
 
 // enterOne is enter with a cost of 1.
-func (g *Group) enterOne(sem chan struct{}, f func() error) { g.enter(sem, 1, gate.Pass{}, f) }
+func (g *Group) enterOne(sem chan struct{}, f func() error) {
+	var p gate.Pass
+	g.enter(sem, g.gate, 1, &p, f)
+}
 
-// enter is the goroutine of a job that is to enter the gate. A cost of 0 says that it has, with p.
-func (g *Group) enter(sem chan struct{}, cost int, p gate.Pass, f func() error) {
+// enter is the goroutine of a job that is to enter the gate, which sets p. A cost of 0 says that it has,
+// with p.
+func (g *Group) enter(sem chan struct{}, gt gate.Gate, cost int, p *gate.Pass, f func() error) {
 	var err error
 	inside := cost == 0
 	defer func() { // done, and before it the leaving: two deferred calls cost a job 3 ns more
@@ -264,7 +297,7 @@ func (g *Group) enter(sem chan struct{}, cost int, p gate.Pass, f func() error) 
 		g.tally.end(sem)
 	}()
 	if cost > 0 {
-		if p, err = g.gate.Enter(g.ctx, cost); err != nil {
+		if *p, err = gt.Enter(g.ctx, cost); err != nil {
 			// A gate from elsewhere may not know of causes.
 			if !g.ended() {
 				g.fail(err)

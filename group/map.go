@@ -128,7 +128,7 @@ func (m *caller[A, B]) pass(c *cell, a A) (b B, keep, ok bool) {
 	c.set(inFlight)
 	left := errUnfinished
 	defer func() { p.Leave(left) }()
-	b, keep, left = m.f(m.ctx, a)
+	b, keep, left = m.f(gate.WithPass(m.ctx, p), a)
 	// Before leaving: whoever gets the place must not start.
 	return b, keep, left == nil || m.goesOn(c, left)
 }
