@@ -32,7 +32,7 @@ type Options struct {
 	// 500 a second fall short.
 	Slack time.Duration
 
-	// Precision says what may be spent on waking up in time. 0 means Auto.
+	// Precision says what may be spent on waking up in time. 0 means PrecisionAuto.
 	Precision Precision
 
 	// Clock is where the time comes from. Nil means the real clock. A mock that is set to more
@@ -42,7 +42,7 @@ type Options struct {
 
 // Precision says how much processor time a wake-up at the exact instant is worth. Up to
 // 50,000 tokens a second it does not change the rate that is held, only how evenly they are
-// spaced; above, Precise falls behind.
+// spaced; above, PrecisionPrecise falls behind.
 //
 // It makes a difference on Linux, where an idle Go program sleeps for whole milliseconds:
 // a plain timer lets a token go up to 1 ms late, and those that have become due meanwhile
@@ -52,26 +52,26 @@ type Options struct {
 // timers; at 5,000 a second it is four times as much. Without a descriptor, on other systems,
 // and on a clock other than the real one all three values are the same, with one exception:
 //
-// On the real clock of every system, where a token comes more often than every 100 µs, Auto and
-// Coalesced let those go at once that come within the next 100 µs, or a tenth of the Slack if that is
+// On the real clock of every system, where a token comes more often than every 100 µs, PrecisionAuto and
+// PrecisionCoalesced let those go at once that come within the next 100 µs, or a tenth of the Slack if that is
 // less. It halves the processor time of one caller in a loop; whoever's deadline is closer than that
 // to its turn may miss it.
 type Precision int
 
 const (
-	Auto      Precision = iota // exact wake-ups where a token comes every half a millisecond or more rarely
-	Precise                    // exact wake-ups always, each token by itself
-	Coalesced                  // none: plain timers, the least processor time
+	PrecisionAuto      Precision = iota // exact wake-ups where a token comes every half a millisecond or more rarely
+	PrecisionPrecise                    // exact wake-ups always, each token by itself
+	PrecisionCoalesced                  // none: plain timers, the least processor time
 )
 
-// String returns the name of the constant.
+// String returns the name of the constant without its prefix.
 func (p Precision) String() string {
 	switch p {
-	case Auto:
+	case PrecisionAuto:
 		return "Auto"
-	case Precise:
+	case PrecisionPrecise:
 		return "Precise"
-	case Coalesced:
+	case PrecisionCoalesced:
 		return "Coalesced"
 	}
 	return fmt.Sprintf("Precision(%d)", int(p))
