@@ -24,8 +24,8 @@ type BatchOptions struct {
 // takes many values in one call. It panics if g or in is nil or n less than 1.
 //
 // A batch is sent when it is full, when its first value has waited as long as the options say, and
-// when in is closed. It is never empty. After its time has come, a batch
-// still grows, up to n, until a reader takes it. At most n values are in the stage, and each batch is a slice of its own.
+// when in is closed. It is never empty. After its time has come, a batch still grows, up to n,
+// until a reader takes it. At most n values are in the stage, and each batch is a slice of its own.
 func Batch[T any](g *Group, in <-chan T, n int, o *BatchOptions) <-chan []T {
 	checkGroup("Batch", g)
 	checkInput("Batch", in)

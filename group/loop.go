@@ -6,9 +6,9 @@ import (
 )
 
 // All returns the values of in, to range over once. Use it to read a pipeline in a loop of the
-// caller's. The error is nil with each value. If the group fails, or another reader has left, there is one
-// more pair: a zero value with the group's error or [ErrStopped]. It comes
-// after all stages of the group have ended.
+// caller's. The error is nil with each value. If the group fails, or another reader has left, there
+// is one more pair: a zero value with the group's error or [ErrStopped]. It comes after all stages
+// of the group have ended.
 //
 // It panics if g or in is nil.
 //

@@ -11,8 +11,9 @@ import (
 	"github.com/escapement-go/escapement/internal/within"
 )
 
-// Do calls f until it succeeds, as the policy says, and returns what f returned. Use it for calls that fail
-// for a while only: over a network, or because the far side is busy. A nil policy means the defaults.
+// Do calls f until it succeeds, as the policy says, and returns what f returned. Use it for calls
+// that fail for a while only: over a network, or because the far side is busy. A nil policy means
+// the defaults.
 //
 // Any failure is an *[Error], which matches both the last failure and the reason why there was no
 // further attempt. The result is then that of the last attempt, if there was one: f decides what it

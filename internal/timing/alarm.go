@@ -48,8 +48,7 @@ func (a *Alarm) Tune(p Precision, interval, slack int64) {
 func (a *Alarm) Set(now, at int64) { a.SetBell(now, at, nil) }
 
 // SetBell is Set, but rings b in place of the call, unless b is nil. One alarm at a time can set a
-// bell. If another alarm sets the
-// same bell, the first will not ring: it must be set again.
+// bell. If another alarm sets the same bell, the first will not ring: it must be set again.
 func (a *Alarm) SetBell(now, at int64, b *Bell) {
 	if at == Never {
 		a.Stop()

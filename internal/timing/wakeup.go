@@ -87,10 +87,9 @@ func (w *wakeups) remove(a *Alarm) {
 }
 
 // next arms the earliest instant to come, or the first after it that is apart from the last
-// wake-up. Once an
-// alarm's instant has passed, it needs no wake-up: the process is awake, and finds the
-// timer due before it sleeps again. If no alarm is left, the timer stays armed, which costs less
-// than to disarm it.
+// wake-up. Once an alarm's instant has passed, it needs no wake-up: the process is awake, and finds
+// the timer due before it sleeps again. If no alarm is left, the timer stays armed, which costs
+// less than to disarm it.
 func (w *wakeups) next(now int64) {
 	if w.armed <= now {
 		w.gone = w.armed

@@ -52,9 +52,9 @@ type Transport struct {
 	// enters the gate and is sent once. The gate is told of throttles, hints and limits as ever.
 	// The response or error is returned as Base gave it.
 	//
-	// Policy.Attempts, Throttles, Backoff, Budget and OnRetry have no effect. If the connection of a request was
-	// lost, net/http by itself may send it again. That still happens, once, after the request has
-	// entered the gate again.
+	// Policy.Attempts, Throttles, Backoff, Budget and OnRetry have no effect. If the connection of
+	// a request was lost, net/http by itself may send it again. That still happens, once, after the
+	// request has entered the gate again.
 	NoRetry bool
 }
 
