@@ -176,9 +176,9 @@ func (g *Group) tryEnter(sem <-chan struct{}) (p gate.Pass, ok bool) {
 // also waits until no call of Go waits for the limit. The context of [WithContext] has ended when
 // it returns.
 //
-// It returns the first error, or nil if there was none. nil means that no stage was cut short,
-// unless a reader wanted no more, see [ErrStopped]. With a gate, nil also means that every job has
-// run.
+// It returns the first error, or nil if there was none. nil means that no stage was cut short and, with
+// a gate, that every job has run. Only where a reader wanted no more it may be nil all the same, see
+// [ErrStopped].
 //
 // In the body of a loop over [All] of the same group, Wait leaves the loop first. Otherwise it
 // waits for the readers of the group's pipelines, too.

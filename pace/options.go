@@ -28,7 +28,7 @@ import (
 // # Less slack
 //
 // Set a smaller Slack if the far side counts strictly in short spans. Tokens that fall due while
-// the program is later than the Slack are then lost. The Forfeited of a gate's Stats counts them.
+// the program is late by more than the Slack are then lost. The Forfeited of a gate's Stats counts them.
 // Without any Slack, the bound is Burst + rate·w, and rates above about 500 a second fall short. A
 // Window of package gate never exceeds its limit in any span.
 type Options struct {
@@ -36,7 +36,8 @@ type Options struct {
 	// spacing.
 	Burst int
 
-	// Slack is the lateness that is made up for, see above. 0 means 100 ms, negative means none.
+	// Slack is the lateness that is made up for. 0 means 100 ms, negative means none. The
+	// documentation of Options says what it costs, and when to set less.
 	Slack time.Duration
 
 	// Precision says what may be spent on waking up in time. 0 means PrecisionAuto.
@@ -68,8 +69,8 @@ type Options struct {
 //
 // On the real clock of every system, [PrecisionAuto] and [PrecisionCoalesced] then grant several
 // tokens at once: those due within the next 100 µs, or within a tenth of the Slack if that is less.
-// That halves the processor time of one caller in a loop. A caller may miss its deadline if that is
-// closer to its turn than this.
+// That halves the processor time of one caller in a loop. A caller may miss its
+// deadline if that comes less than this after its turn.
 type Precision int
 
 const (

@@ -12,7 +12,7 @@ import (
 )
 
 // Do calls f until it succeeds, as the policy says, and returns what f returned. Use it for calls
-// that fail for a while only: over a network, or because the far side is busy. A nil policy means
+// that may fail for a while: over a network, or because the far side is busy. A nil policy means
 // the defaults.
 //
 // Any failure is an *[Error], which matches both the last failure and the reason why there was no

@@ -98,13 +98,13 @@ const (
 	trusted  = 8  // entries that it takes to trust the share of them that came back well
 
 	firstRoom = 2    // tokens that the first probe spends
-	mostRoom  = 6    // tokens that any probe spends; more costs too many refusals where round trips are long
+	mostRoom  = 6    // the most tokens that a probe spends; more costs too many refusals where round trips are long
 	shrink    = 0.8  // a probe makes the room smaller by at most this factor
 	fewest    = 32.0 // a probe is fast enough to spend its room in this many entries
 	margin    = 1.04 // the known interval is this much longer than the one that the share suggests
 )
 
-// strides are the probes' lengths, as powers of Recover.
+// strides say how much shorter a probe's interval is, as powers of Recover.
 var strides = [...]float64{1.0 / 3, 1, 3}
 
 // Config has the settings of a State. Recover is between 0 and 1, Backoff above 1.

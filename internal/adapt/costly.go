@@ -96,9 +96,9 @@ func (s *State) longer() float64 {
 	return float64(s.known) * math.Pow(s.config.Recover, -strides[0])
 }
 
-// landing returns the interval to return to. share is the one that the share of entries that came
-// back well suggests. A bucket lets some of the entries under way through, so
-// the longer of share and target is too long: the bucket had little saved up. A window lets none through.
+// landing returns the interval to return to. share is the interval that the share of entries that
+// came back well suggests. A bucket lets some of the entries under way through. Then the longer of
+// share and target is too long: the bucket had little saved up. A window lets none through.
 func (s *State) landing(share float64) int64 {
 	return s.clamp(max(s.longer(), min(share, float64(s.target))))
 }
