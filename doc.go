@@ -1,18 +1,30 @@
-// Package escapement is a toolkit for throttled fan-out: many goroutines, one strict
-// limit, every slot of it used and never one too many. An escapement is the part of a
-// clock that lets the train of gears through one tooth at a time.
+// Package escapement is a toolkit for throttled fan-out: many goroutines, one strict limit, every
+// slot of it used and never one too many. This package is empty: import the four packages that do
+// the work.
 //
-// This package is empty. The work is done by four packages that compose:
+//   - [github.com/escapement-go/escapement/pace] answers "when?": exact rates, and a token channel
+//     to select on.
+//   - [github.com/escapement-go/escapement/gate] answers "may I?": gates for a rate, a window, a
+//     number of slots, an adaptive pace, for each key, and for all of them at once.
+//   - [github.com/escapement-go/escapement/group] answers "what runs?": an errgroup with a gate for
+//     its goroutines, and stages for pipelines on channels.
+//   - [github.com/escapement-go/escapement/retry] answers "again?": a function that repeats a call,
+//     with every attempt through the gate, and an HTTP transport.
 //
-//   - [github.com/escapement-go/escapement/pace] answers "when?": exact rates, and a token
-//     channel to select on.
-//   - [github.com/escapement-go/escapement/gate] answers "may I?": rate, window,
-//     concurrency, adaptive, keyed, and all of them at once.
-//   - [github.com/escapement-go/escapement/group] answers "who runs?": an errgroup whose
-//     goroutines pass a gate, and stages of which pipelines on channels are made.
-//   - [github.com/escapement-go/escapement/retry] answers "again?": a retry combinator whose
-//     every attempt passes the gate, and an HTTP transport.
+// They compose. Here at most 100 calls begin in a second, and at most 32 are under way:
 //
-// Whatever goes by time takes a clock of github.com/benbjohnson/clock, so that tests of what is
-// built on it run in milliseconds and are exact to the nanosecond.
+//	g, ctx := group.WithContext(ctx)
+//	g.SetGate(gate.All(
+//		gate.NewRate(pace.PerSecond(100), nil),
+//		gate.NewConcurrency(32),
+//	))
+//	for _, url := range urls {
+//		g.Go(func() error { return fetch(ctx, url) })
+//	}
+//	err := g.Wait()
+//
+// All that goes by time takes a clock of github.com/benbjohnson/clock. So tests of what is built on
+// it run in milliseconds and are exact to the nanosecond.
+//
+// An escapement is the part of a clock that lets the train of gears through one tooth at a time.
 package escapement

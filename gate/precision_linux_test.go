@@ -22,7 +22,7 @@ func TestPrecision(t *testing.T) {
 		return gate.NewRate(r, &gate.RateOptions{Precision: p})
 	}
 	changed := func(from, to pace.Rate) gate.Gate {
-		g := precision(from, pace.Auto)
+		g := precision(from, pace.PrecisionAuto)
 		g.SetRate(to)
 		return g
 	}
@@ -37,19 +37,19 @@ func TestPrecision(t *testing.T) {
 		g    gate.Gate
 		want bool
 	}{
-		{"Auto", precision(slow, pace.Auto), true},
-		{"Auto at a high rate", precision(fast, pace.Auto), false},
+		{"Auto", precision(slow, pace.PrecisionAuto), true},
+		{"Auto at a high rate", precision(fast, pace.PrecisionAuto), false},
 		{"Auto, made slow", changed(fast, slow), true},
 		{"Auto, made fast", changed(slow, fast), false},
-		{"Precise", precision(fast, pace.Precise), true},
-		{"Coalesced", precision(slow, pace.Coalesced), false},
+		{"Precise", precision(fast, pace.PrecisionPrecise), true},
+		{"Coalesced", precision(slow, pace.PrecisionCoalesced), false},
 		{"Window", gate.NewWindow(1, 20*time.Hour, nil), true},
 		{"Window of many", gate.NewWindow(1e9, 20*time.Hour, nil), false},
 		{"Adaptive", gate.NewAdaptive(slow, &gate.AdaptiveOptions{Slowest: 20 * time.Hour}), true},
 		{"Adaptive at a high rate", adaptive, false},
 		{"Adaptive, throttled", slowed, true},
-		{"All", gate.All(precision(slow, pace.Auto), gate.NewConcurrency(1)), true},
-		{"All of coalesced", gate.All(precision(slow, pace.Coalesced), gate.NewConcurrency(1)), false},
+		{"All", gate.All(precision(slow, pace.PrecisionAuto), gate.NewConcurrency(1)), true},
+		{"All of coalesced", gate.All(precision(slow, pace.PrecisionCoalesced), gate.NewConcurrency(1)), false},
 	} {
 		g := c.g
 		if h, ok := g.(interface{ Hold(time.Duration) }); ok && !strings.HasPrefix(c.name, "All") {

@@ -9,23 +9,23 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// BatchOptions are the options of [Batch]. A nil *BatchOptions means the defaults, as does
-// the zero BatchOptions.
+// BatchOptions are the options of [Batch]. A nil *BatchOptions, as well as the zero value, means
+// the defaults.
 type BatchOptions struct {
-	// Wait is how long the first value of a batch waits for the others; 0 means until the
-	// batch is full or in is closed. A negative Wait is none: whoever is ready to take a
-	// batch gets what is there.
+	// Wait is how long the first value of a batch waits for the others. 0 means until the batch is
+	// full or in is closed. Negative means no wait: a reader that is ready to take a batch gets
+	// what is there.
 	Wait time.Duration
 
 	Clock clock.Clock // nil means the real clock
 }
 
-// Batch returns a channel of batches of n values of in, in their order. A batch is given
-// when it is full, when its first value has waited as long as the options say, and when in
-// is closed; it is never empty. While nobody takes a batch whose time has come it still
-// grows, up to n. At most n values are in the stage, and each batch is a slice of its own.
+// Batch returns a channel of batches of n values of in, in their order. Use it where a far side
+// takes many values in one call. It panics if g or in is nil or n less than 1.
 //
-// It panics if g or in is nil or n less than 1.
+// A batch is sent when it is full, when its first value has waited as long as the options say, and
+// when in is closed. It is never empty. After its time has come, a batch still grows, up to n,
+// until a reader takes it. At most n values are in the stage, and each batch is a slice of its own.
 func Batch[T any](g *Group, in <-chan T, n int, o *BatchOptions) <-chan []T {
 	checkGroup("Batch", g)
 	checkInput("Batch", in)
@@ -40,7 +40,7 @@ func Batch[T any](g *Group, in <-chan T, n int, o *BatchOptions) <-chan []T {
 		b.clk = timing.New(o.Clock)
 		b.timer = timing.NewTimer(b.clk)
 	}
-	// No buffer: a batch that nobody takes had better grow.
+	// No buffer: a batch that is not taken yet can then grow.
 	return sourceOf(g, 0, b.run)
 }
 
@@ -53,7 +53,7 @@ type batcher[T any] struct {
 	batch []T
 	usual int // length of the batch before
 
-	// With a Wait above 0.
+	// These are set with a Wait above 0.
 	clk   *timing.Clock
 	timer *timing.Timer
 	due   int64 // instant at which the batch's first value has waited long enough
@@ -84,13 +84,13 @@ func (b *batcher[T]) give() bool {
 	return b.send(batch)
 }
 
-// given forgets the batch.
+// given starts an empty batch.
 func (b *batcher[T]) given() {
 	b.usual = len(b.batch)
 	b.batch = nil
 }
 
-// add adds a value that was received, and passes on whether there was one.
+// add adds v if ok, and returns ok. If not, in or the group has ended.
 func (b *batcher[T]) add(v T, ok bool) bool {
 	if ok {
 		b.batch = append(b.batch, v)
@@ -100,8 +100,8 @@ func (b *batcher[T]) add(v T, ok bool) bool {
 	return ok
 }
 
-// gather adds values until the batch is full or its time has come. It returns false at the
-// end of in, or of the group.
+// gather adds values until the batch is full or its time has come. It returns false at the end of
+// in or of the group.
 func (b *batcher[T]) gather() bool {
 	switch {
 	case b.wait < 0:
@@ -145,7 +145,7 @@ func (b *batcher[T]) gatherTimed() bool {
 	b.due = timing.Later(now, b.wait)
 	b.timer.Set(now, b.due)
 	for len(b.batch) < b.n {
-		// What is there costs no select with three cases, but the timer comes first.
+		// A value that is there needs no select with three cases. But the timer comes first.
 		select {
 		case <-b.timer.C:
 			if b.isDue() {
@@ -178,8 +178,8 @@ func (b *batcher[T]) gatherTimed() bool {
 	return true
 }
 
-// isDue tells whether the batch's time has come when the timer has woken it. If not, it was for
-// an earlier batch.
+// isDue reports, after the timer has rung, whether the batch's time has come. If not, the ring was
+// for an earlier batch.
 func (b *batcher[T]) isDue() bool {
 	b.timer.Rang()
 	now := b.clk.Now()
@@ -191,8 +191,8 @@ func (b *batcher[T]) isDue() bool {
 	return true
 }
 
-// offer lets the batch go, or grow until it is full. It returns false at the end of in, or
-// of the group.
+// offer sends the batch, which may grow meanwhile, or returns when it is full. It returns false at
+// the end of in or of the group.
 func (b *batcher[T]) offer() bool {
 	for len(b.batch) < b.n {
 		select {

@@ -7,10 +7,10 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// What a caller gets wrong is said at once, in the name of the function that was called. Found
-// by a worker later, it would bring the program down without a hint of where it came from.
+// A caller's mistake panics at once, in the name of the function that was called. If a worker found
+// it later, the panic would not show where it came from.
 
-// checkArguments checks what all stages that call a function have in common.
+// checkArguments checks the arguments that all stages with a function have.
 func checkArguments[T any](name string, g *Group, in <-chan T, noFunc bool) {
 	checkGroup(name, g)
 	checkInput(name, in)
@@ -19,7 +19,7 @@ func checkArguments[T any](name string, g *Group, in <-chan T, noFunc bool) {
 
 func checkGroup(name string, g *Group) { check(name, "g", g == nil) }
 
-// checkInput panics on a channel that nothing can ever be sent to.
+// checkInput panics on a nil channel, to which nothing can ever be sent.
 func checkInput[T any](name string, in <-chan T) { check(name, "in", in == nil) }
 
 func checkFunc(name string, isNil bool) { check(name, "f", isNil) }
@@ -32,12 +32,12 @@ func check(name, argument string, isNil bool) {
 	}
 }
 
-// panicOnNil is apart from check so that the compiler puts the rest into its callers.
+// panicOnNil is apart from check so that the compiler can inline check.
 func panicOnNil(name, argument string) {
 	panic(fmt.Sprintf("group: %s: %s must not be nil", name, argument))
 }
 
-// checkGate panics on a nil pointer of a gate's type, which is not the nil Gate that means none.
+// checkGate panics on a nil pointer of a gate's type. A nil Gate is fine, and means none.
 func checkGate(what string, g gate.Gate) {
 	if v := reflect.ValueOf(g); v.Kind() == reflect.Pointer && v.IsNil() {
 		panic(fmt.Sprintf("group: %s must not be a nil %T", what, g))

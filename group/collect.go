@@ -5,21 +5,24 @@ import (
 	"errors"
 )
 
-// ErrStopped says that a reader of the group wanted no more: the loop over [All] was left, or
-// [First] had what it came for. It is the cause with which the group's context ends then.
+// ErrStopped says that a reader of the group wanted no more: it left the loop over [All], or was
+// [First]. The group's context then ends with this cause.
 //
-// That is a success. [Group.Wait] returns nil if nothing else has failed, whatever was cut short:
-// stages, jobs that did not run any more, and jobs that return no more than the context's
-// error or its cause. But it is the error of every other sink whose input was cut short, so
-// that this does not look complete. A plain range over an output can't tell: where a reader
-// may leave, let the others be sinks.
+// For the group that is a success: [Group.Wait] returns nil if nothing else has failed. It does so
+// whatever was cut short: stages, jobs that did not run any more, and jobs that return the
+// context's error or its cause.
 //
-// What is begun after Wait has returned is cut short as well, and fails the group with it.
+// For every other sink with an input that was cut short, it is the error, so that its result does
+// not look complete. A plain range over an output can't tell. So where a reader may leave, let the
+// other readers be sinks.
+//
+// What is started after Wait has returned is cut short as well, and fails the group with this
+// error.
 var ErrStopped = errors.New("group: stopped by a reader that wanted no more")
 
-// sink is the end of a pipeline, in the goroutine of the caller. It is active in the group,
-// so that Wait does not end the context before everything was read, but it is no stage:
-// it waits for those.
+// sink is the end of a pipeline, in the goroutine of the caller. It counts as active, so that Wait
+// does not end the context before everything was read. It is no stage, because it waits for the
+// stages.
 type sink struct{ flow }
 
 func (s *sink) begin(g *Group) {
@@ -37,14 +40,13 @@ func (s *sink) end() (err error) {
 	return err
 }
 
-// stop ends the group, unless it has ended, and then the sink, which wants no more.
+// stop ends the group, unless it has ended, and then the sink.
 func (s *sink) stop() {
 	s.g.stop()
 	s.end()
 }
 
-// next returns the next value. A group that has ended has none, though one may have come
-// since.
+// next returns the next value. If the group has ended it returns none, even if one has come since.
 func next[T any](s *sink, in <-chan T) (v T, ok bool) {
 	v, ok = receive(&s.flow, in)
 	if ok && s.ended() {
@@ -54,9 +56,9 @@ func next[T any](s *sink, in <-chan T) (v T, ok bool) {
 	return v, ok
 }
 
-// First returns the first value of in, and true. It wants no more, and all stages of the group
-// have ended when it returns; that is a success, see [ErrStopped]. If there is no value it
-// returns false, and the group's error if that is why.
+// First returns the first value of in, and true. Use it where one answer is enough: it ends the
+// group, and all stages have ended when it returns. That is a success, see [ErrStopped]. Without a
+// value it returns false, and the group's error if the group has failed.
 //
 // It panics if g or in is nil.
 func First[T any](g *Group, in <-chan T) (v T, ok bool, err error) {
@@ -71,7 +73,8 @@ func First[T any](g *Group, in <-chan T) (v T, ok bool, err error) {
 	return v, false, s.end()
 }
 
-// Collect returns the values of in. With an error they are those that came before.
+// Collect returns the values of in. If the group fails, it returns its error and the values that
+// came before.
 //
 // It panics if g or in is nil.
 func Collect[T any](g *Group, in <-chan T) ([]T, error) {
@@ -89,17 +92,16 @@ func Collect[T any](g *Group, in <-chan T) ([]T, error) {
 	}
 }
 
-// Reduce makes one result of all values of in: f gets the result so far, which is initial at
-// first, and the next value. Its first error fails the group. With an error the result is
-// what it was before.
+// Reduce makes one result of all values of in. f gets the result so far, which is initial at first,
+// and the next value. Its first error fails the group. Reduce then returns the result of the call
+// before.
 //
-// f is called by one goroutine, the caller's, in the order of the values: each call needs the
-// result of the one before, so f need neither lock nor be associative. Where f is slow, do
-// its work before: [Batch] the values, let a [Map] with many workers make a partial result of
-// each batch, and Reduce those. With an Ordered Map f must be associative for that, and with
-// one that is not Ordered commutative, too.
+// The caller's goroutine calls f, in the order of the values. So f needs no lock and need not be
+// associative. It panics if g, in or f is nil.
 //
-// It panics if g, in or f is nil.
+// Where f is slow, do its work in parallel before. [Batch] the values, and let a [Map] with many
+// workers make a partial result of each batch. Then Reduce those. With an Ordered Map, f must be
+// associative for that. With another one it must be commutative, too.
 func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Context, sofar R, v T) (R, error)) (R, error) {
 	checkArguments("Reduce", g, in, f == nil)
 	if g.recovers {
@@ -113,7 +115,7 @@ func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Conte
 	s.begin(g)
 	left := true
 	defer func() {
-		if left { // by a panic
+		if left { // f has panicked
 			g.fail(ErrStopped)
 			s.end()
 		}
@@ -137,11 +139,11 @@ func Reduce[T, R any](g *Group, in <-chan T, initial R, f func(ctx context.Conte
 	return sofar, s.end()
 }
 
-// ForEach calls f for each value of in, and returns when all of that is over. The first
-// error of f, or of entering the gate, fails the group. Nothing comes out, so Ordered and
-// Buffer have no meaning here; one worker works in order.
+// ForEach calls f for each value of in, and returns when all calls are over. Use it as the end of a
+// pipeline. The first error of f, or of entering the gate, fails the group, and ForEach returns it.
 //
-// It panics if g, in or f is nil, and where s or cost breaks a rule.
+// There are no results, so Ordered and Buffer have no meaning here. One worker works in order.
+// ForEach panics if g, in or f is nil, and where s or cost breaks a rule.
 func ForEach[A any](g *Group, in <-chan A, f func(context.Context, A) error, s *Stage, cost ...Cost[A]) error {
 	checkArguments("ForEach", g, in, f == nil)
 	d := s.withDefaults("ForEach")

@@ -5,12 +5,13 @@ import (
 	"errors"
 )
 
-// How the group's context ends, and what is its error then.
+// How the group's context ends, and with which error.
 
-// ended reports whether the group's context has ended. It is asked where a job would not run for
-// that, or a stage would be cut short. So the group has failed then, unless a reader has left.
+// ended reports whether the group's context has ended. It is called where the end keeps a job from
+// running, or cuts a stage short. So if the context has ended, the group has failed, unless a
+// reader has left.
 //
-// Err of a context of package context is one atomic load, less than half the price of a
+// Err of a context of package context is one atomic load, which takes less than half the time of a
 // look at the channel.
 func (g *Group) ended() bool {
 	if g.ctx.Err() == nil {
@@ -24,8 +25,8 @@ func (g *Group) ended() bool {
 	return true
 }
 
-// fail makes err the group's error, if it is the first, and ends the context. After a reader
-// has left, an error that only says so is none.
+// fail makes err the group's error, if it is the first, and ends the context. After a reader has
+// left, the context's own error or cause is no failure.
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	left := g.left
@@ -49,8 +50,8 @@ func (g *Group) failLocked(err error) {
 	}
 }
 
-// stop ends the context for a reader that wants no more. A group whose context had ended
-// before has failed.
+// stop ends the context for a reader that wants no more. If the context had ended before, the group
+// has failed.
 func (g *Group) stop() {
 	if g.ended() {
 		return
@@ -63,7 +64,7 @@ func (g *Group) stop() {
 	}
 }
 
-// whyCutShort returns the error of a reader that did not get everything.
+// whyCutShort returns the error of a reader that did not get all values.
 func (g *Group) whyCutShort() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
@@ -47,6 +48,52 @@ func fetchPage(ctx context.Context, name string) (string, error) {
 
 func square(_ context.Context, n int) (int, error) { return n * n, nil }
 
+// Graceful shutdown. admit ends when the program is to stop; nothing begins after that. work ends only
+// if draining takes too long; until then, what is under way goes on.
+func Example_shutdown() {
+	errStop := errors.New("shutting down")
+	admit, stop := context.WithCancelCause(context.Background()) // in a program: signal.NotifyContext
+	work, abort := context.WithCancel(context.Background())
+	defer abort()
+	context.AfterFunc(admit, func() { time.AfterFunc(30*time.Second, abort) })
+
+	g, _ := group.WithContext(work)
+	messages := group.Generate(g, func(_ context.Context, send func(int) bool) error {
+		for i := 1; admit.Err() == nil && send(i); i++ {
+		}
+		return nil // no error: the pipeline drains
+	})
+	api := gate.NewRate(pace.PerSecond(1000), nil)
+	var begun, done, returned atomic.Int32
+	err := group.ForEach(g, messages, func(ctx context.Context, _ int) error {
+		err := gate.Do(admit, api, 1, func(context.Context) error {
+			if begun.Add(1) == 20 {
+				stop(errStop) // the signal comes
+			}
+			select { // a call, with the context of the work
+			case <-time.After(5 * time.Millisecond):
+				done.Add(1)
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if errors.Is(err, errStop) {
+			returned.Add(1) // not begun: give it back to the queue
+			return nil
+		}
+		return err
+	}, &group.Stage{Workers: 8})
+
+	fmt.Println("error:", err)
+	fmt.Println("all that began was done:", begun.Load() >= 20 && begun.Load() == done.Load())
+	fmt.Println("some were given back:", returned.Load() > 0)
+	// Output:
+	// error: <nil>
+	// all that began was done: true
+	// some were given back: true
+}
+
 func ExampleFrom() {
 	var g group.Group
 	fmt.Println(group.Collect(&g, group.From(&g, slices.Values([]int{1, 2, 3}))))
@@ -69,7 +116,7 @@ func ExampleFrom2() {
 	// Output: connection lost
 }
 
-// All pages of a listing, one after another, as long as anybody wants them.
+// All pages of a listing, one after another, as long as the reader wants more.
 func ExampleGenerate() {
 	list := func(ctx context.Context, page int) (names []string, more bool, err error) {
 		return []string{fmt.Sprint("file ", 2*page), fmt.Sprint("file ", 2*page+1)}, page < 2, ctx.Err()
@@ -200,7 +247,7 @@ func ExampleFlatten() {
 	// Output: [1 2 3] <nil>
 }
 
-// A channel of somebody else's is as good as one of a stage.
+// Any channel can be an input, not only that of a stage.
 func ExampleMerge() {
 	theirs := make(chan int, 2)
 	theirs <- 10
@@ -351,8 +398,8 @@ func ExampleCost() {
 	// Output: <nil> 3
 }
 
-// Where does the pipeline spend its time? The stage whose workers are all in flight or at the
-// gate holds up those before it, which are blocked, and those behind it, which are idle.
+// Where does the pipeline spend its time? In a stage with all workers in flight or at the gate. It
+// holds up the stages before it, which are blocked, and those behind it, which are idle.
 func ExampleMeter() {
 	var fetching, parsing group.Meter
 	g, _ := group.WithContext(context.Background())

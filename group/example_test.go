@@ -69,8 +69,8 @@ func ExampleWithContext() {
 	// no such host
 }
 
-// Handing over does not wait for the gate, here a gate that lets nobody through for an
-// hour. A failure reaches those who wait there.
+// Go does not wait for the gate, which here admits one job an hour. A failure reaches the jobs that
+// wait there.
 func ExampleGroup_Go() {
 	hour := gate.NewRate(pace.PerHour(1), nil)
 	var g group.Group
@@ -80,10 +80,10 @@ func ExampleGroup_Go() {
 		g.Go(func() error { return errors.New("the disk is full") })
 	}
 	fmt.Println(g.Wait())
-	fmt.Println(hour.Stats().Granted, "was let through")
+	fmt.Println(hour.Stats().Granted, "was admitted")
 	// Output:
 	// the disk is full
-	// 1 was let through
+	// 1 was admitted
 }
 
 // Jobs that are more work than others take more of the gate.
@@ -102,7 +102,7 @@ func ExampleGroup_GoCost() {
 	// gate: cost must be at most the capacity of 8, got 9
 }
 
-// What can't start now is done without.
+// A job that can't start now is skipped.
 func ExampleGroup_TryGo() {
 	var g group.Group
 	g.SetGate(gate.NewRate(pace.PerHour(2), &gate.RateOptions{Burst: 2}))
@@ -132,8 +132,7 @@ func ExampleGroup_Wait() {
 	// Output: interrupted
 }
 
-// A limit makes the one who hands over wait, so that there are never more than that many
-// goroutines.
+// A limit makes Go wait, so that there are never more than that many goroutines.
 func ExampleGroup_SetLimit() {
 	var g group.Group
 	g.SetLimit(3)
@@ -151,7 +150,7 @@ func ExampleGroup_SetLimit() {
 	// Output: <nil> true
 }
 
-// At most twenty in any 40 milliseconds, each of two groups counted.
+// At most twenty jobs in any 40 milliseconds, those of both groups together.
 func ExampleGroup_SetGate() {
 	window := gate.NewWindow(20, 40*time.Millisecond, nil)
 	var readers, writers group.Group

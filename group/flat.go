@@ -2,42 +2,41 @@ package group
 
 import "context"
 
-// FlatMap returns a channel of what f sends for the values of in: any number of results for
-// each. The first error of f, or of entering the gate, fails the group; what f has sent before
-// may be out by then.
+// FlatMap returns a channel of what f sends for the values of in. Use it for a stage with any
+// number of results for an item. The first error of f, or of entering the gate, fails the group.
+// What f has sent before may be out by then.
 //
-// send returns false once the group has ended, as it will from then on: f should return. It
-// must not be used after f has returned, nor by two goroutines at once. FlatMap panics if g,
-// in or f is nil, and where s or cost breaks a rule.
+// Once the group has ended, send returns false, for good: f should return. send must not be used
+// after f has returned, nor by two goroutines at once. FlatMap panics if g, in or f is nil, and
+// where s or cost breaks a rule.
 //
-// In an ordered stage all results of an item come before those of the next. Results of items
-// whose turn has not come wait in the stage, at most Buffer of them for all items together.
+// In an ordered stage all results of an item come before those of the next. Results of later items
+// wait in the stage for their turn, at most Buffer of them in all.
 //
 // # Without a gate
 //
-// send waits until there is room for the result, and in an ordered stage until it is the
-// item's turn. So the memory is constant however many results an item has.
+// send waits until there is room for the result, and in an ordered stage until it is the item's
+// turn. So the memory is constant however many results an item has.
 //
 // # With a gate
 //
-// send never waits, because f is inside the gate: a stage that is to make room may need the
-// place in the gate that f holds. Where there is room the result goes out at once. Otherwise
-// the worker keeps it until f has returned and its pass was left, hands it on then, and only
-// then takes its next item. So an item costs the gate exactly as long as f runs.
+// send never waits, because f is inside the gate. A stage that would make room may need the very
+// place in the gate that f holds. Where there is room the result goes out at once. Otherwise the
+// worker keeps it until f has returned and the gate was left. It then sends what it kept, and takes
+// its next item after that. So an item occupies the gate exactly as long as f runs.
 //
-// That takes memory for the results of at most Workers items, beside those that the Buffer
-// has room for. Where an item has very many results, or no end of them, leave Stage.Gate nil
-// and enter the gate inside f, with [gate.Do], around each call that makes some of them. Call
-// send outside of it.
+// That takes memory for the results of at most Workers items, besides those in the Buffer. Where an
+// item has very many results, or no end of them, leave Stage.Gate nil. Enter the gate inside f
+// instead, with [gate.Do], around each call that makes some of them, and call send outside of it.
 func FlatMap[A, B any](g *Group, in <-chan A, f func(ctx context.Context, a A, send func(B) bool) error, s *Stage, cost ...Cost[A]) <-chan B {
 	checkArguments("FlatMap", g, in, f == nil)
 	d := s.withDefaults("FlatMap")
 	m := &flatMapper[A, B]{in: in, out: make(chan B, d.Buffer)}
-	m.f = func(ctx context.Context, a flight[A, B]) (struct{}, bool, error) {
+	m.f = func(ctx context.Context, a itemSender[A, B]) (struct{}, bool, error) {
 		return struct{}{}, false, f(ctx, a.item, a.send)
 	}
 	if cost := costOf("FlatMap", &d, cost); cost != nil {
-		m.cost = func(a flight[A, B]) int { return cost(a.item) }
+		m.cost = func(a itemSender[A, B]) int { return cost(a.item) }
 	}
 	m.init(g, &d)
 	work := m.work
@@ -51,14 +50,14 @@ func FlatMap[A, B any](g *Group, in <-chan A, f func(ctx context.Context, a A, s
 
 // flatMapper is a stage with any number of results for an item.
 type flatMapper[A, B any] struct {
-	caller[flight[A, B], struct{}]
+	caller[itemSender[A, B], struct{}]
 	in    <-chan A
 	out   chan B
-	order *order[B] // nil: as they come
+	order *order[B] // nil: results go out as they come
 }
 
-// flight is an item with the way out for its results.
-type flight[A, B any] struct {
+// itemSender is an item with the send for its results.
+type itemSender[A, B any] struct {
 	item A
 	send func(B) bool
 }
@@ -75,7 +74,7 @@ func (m *flatMapper[A, B]) work(c *cell) {
 			return
 		}
 		c.took(m.first)
-		if _, _, ok := m.call(c, flight[A, B]{a, o.send}); !ok || !o.handOn() {
+		if _, _, ok := m.call(c, itemSender[A, B]{a, o.send}); !ok || !o.handOn() {
 			return
 		}
 		c.set(idle)
@@ -83,7 +82,7 @@ func (m *flatMapper[A, B]) work(c *cell) {
 }
 
 func (m *flatMapper[A, B]) workInOrder(c *cell) {
-	w := newPlace()
+	w := newWaiter()
 	var seq uint64
 	o := &outbox[B]{
 		fl: &m.flow, c: c, gated: m.gate != nil,
@@ -97,9 +96,8 @@ func (m *flatMapper[A, B]) workInOrder(c *cell) {
 			return
 		}
 		c.took(m.first)
-		// Where send has returned false results are missing, and what follows must not
-		// come out.
-		if _, _, ok := m.call(c, flight[A, B]{a, o.send}); !ok || !o.handOn() || m.ended() || !m.order.finish(c, seq) {
+		// If send has returned false, results are missing, and later ones must not come out.
+		if _, _, ok := m.call(c, itemSender[A, B]{a, o.send}); !ok || !o.handOn() || m.ended() || !m.order.finish(c, seq) {
 			return
 		}
 	}
@@ -113,7 +111,7 @@ func Flatten[T any](g *Group, in <-chan []T) <-chan T {
 	return source(g, func(s *sender[T]) error {
 		for {
 			all, ok := receive(&s.flow, in)
-			if !ok || s.ended() { // nothing may ever be sent, where all are empty
+			if !ok || s.ended() { // needed where all slices are empty, and send is never called
 				return nil
 			}
 			for _, v := range all {

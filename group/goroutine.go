@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// goroutineID returns the number of the calling goroutine, which no other ever has, or 0 if
-// the runtime does not say.
+// goroutineID returns the number of the calling goroutine, which is never used again. It returns 0
+// if the runtime does not give it.
 //
-// The first line of a stack is the only place where the runtime names a goroutine. To read it
-// costs about a microsecond.
+// The runtime names a goroutine only in the first line of a stack. Reading that takes about a
+// microsecond.
 func goroutineID() uint64 {
 	var buf [40]byte
 	line := buf[:runtime.Stack(buf[:], false)] // "goroutine 17 [running]: …"

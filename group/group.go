@@ -10,89 +10,93 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// Group runs jobs in goroutines of their own and fails with the first of their errors.
+// Group runs jobs in goroutines of their own and fails with the first of their errors. Most callers
+// make one with [WithContext], call [Group.SetGate], pass their jobs to [Group.Go], and
+// [Group.Wait].
 //
-// Most callers make one with [WithContext], call [Group.SetGate], hand over their jobs
-// with [Group.Go], and [Group.Wait]. Jobs that cost more than one token go by
-// [Group.GoCost], those that are to run now or not at all by [Group.TryGo].
+// A job that costs more than one token goes by [Group.GoCost]. A job that must run now or not at
+// all goes by [Group.TryGo]. Pipelines have their goroutines in a Group, too: see [Map] and the
+// package's documentation. A Group does not retry: see package retry.
 //
-// The zero Group is ready for use: without a limit, without a gate and without a context
-// of the caller's. A Group must not be copied after it was first used. Go, GoCost and TryGo
-// can be called from any number of goroutines, jobs among them, and so can Wait, but for the
-// group's own jobs: one that waits for its group waits for itself, for ever. SetLimit,
-// SetGate and SetRecover must not be called while any of these are.
+// # Use
 //
-// It can be used again after Wait, but an error stays: a Group that has failed goes on
-// to return that error, and with a gate it starts nothing more. A new task wants a new
-// Group.
+// The zero Group is ready for use, without a limit, a gate, or a context of the caller's. A Group
+// must not be copied after its first use.
 //
-// Pipelines have their goroutines in a Group, too: see [Map] and the package's overview.
-// A Group does not try again.
+// Go, GoCost and TryGo can be called from any number of goroutines, also by jobs. So can Wait, but
+// not by the group's own jobs: such a job would wait for itself, for ever. SetLimit, SetGate and
+// SetRecover must not be called at the same time as any of these.
+//
+// A Group can be used again after Wait, but an error stays. A Group that has failed keeps returning
+// that error, and with a gate it starts nothing more. Use a new Group for a new task.
 type Group struct {
-	// What every job reads comes first and fills a cache line; the tally, which every job
-	// writes, comes last. Side by side they cost a job 10 ns more where two processors are
-	// at work.
+	// What every job reads comes first and fills a cache line. The tally, which every job writes,
+	// comes last. Side by side they cost a job 10 ns more on two busy processors.
 
 	sem  chan struct{} // nil: no limit. Its capacity is the limit: each goroutine's start sends, its end receives; never closed
 	gate gate.Gate     // nil: none
-	// recovers says that panics become errors. Like sem and gate it is set while no
-	// goroutine is active.
+	// recovers makes panics errors. Like sem and gate it is set while no goroutine is active.
 	recovers bool
 
-	// ctx is the group's context: WithContext's, or one that a gate made necessary. It
-	// lives as long as the group. Whoever reads it without the lock knows that it was
-	// made before: it is never replaced. It is always made by context.WithCancelCause.
+	// ctx is the group's context: WithContext's, or one that a gate made necessary. It lives as
+	// long as the group. It is never replaced, so code that runs after it was made reads it without
+	// the lock. It is always made by context.WithCancelCause.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	bound  bool // ctx is WithContext's: Wait ends it
 
-	// mu guards what follows, and the making and the ending of ctx, so that err and ctx
-	// agree: once fail has returned, to whoever it was, the context has ended. No job
-	// runs under it, and nobody waits.
+	// mu guards what follows, and the making and the ending of ctx, so that err and ctx agree. Once
+	// any call of fail has returned, the context has ended. No job runs while it is held, and
+	// nothing blocks.
 	mu     sync.Mutex
-	err    error         // the first
+	err    error         // the first error
 	left   bool          // a reader has ended the context, and Wait has not returned since
-	loops  []*loop       // over All that go on
+	loops  []*loop       // loops over All that have not ended
 	stages int           // goroutines of stages that have not ended
-	idle   chan struct{} // closed when stages is 0; nil: nobody waits for that
+	idle   chan struct{} // closed when stages is 0; nil: no goroutine waits for that
 
-	tally tally // of its goroutines
+	tally tally // of the group's goroutines
 }
 
-// WithContext returns a group and its context, which is derived from ctx.
+// WithContext returns a group and its context, which is derived from ctx. That context ends with
+// the first failure, with its error as the cause, or when Wait returns, whichever comes first.
 //
-// That context ends with the first failure, whose error is its cause, and when Wait
-// returns, whichever comes first. If ctx ends, jobs that wait for the limit or at the
-// gate don't run and the group fails with the cause; without a gate it is up to the jobs
-// to look at the context.
+// If ctx ends, jobs that wait for the limit or at the gate don't run, and the group fails with the
+// cause. Without a gate the jobs must look at the context themselves.
 //
-// After Wait the context has ended for good. A group with a gate runs nothing then: Go
-// returns, the job does not run, and Wait returns the cause, which is [context.Canceled]
-// after a first round without an error. A group without a gate does run it, as
-// errgroup's does.
+// After Wait the context has ended for good. A group with a gate then runs nothing: Go returns, the
+// job does not run, and Wait returns the cause. After a first round without an error the cause is
+// [context.Canceled]. A group without a gate does run the job, as errgroup's does.
 func WithContext(ctx context.Context) (*Group, context.Context) {
 	check("WithContext", "ctx", ctx == nil)
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Group{ctx: ctx, cancel: cancel, bound: true}, ctx
 }
 
-// Go runs f in a goroutine of its own. The first call must come before Wait.
+// Go runs f in a goroutine of its own. The first call must come before Wait. A nil f panics here
+// and not in the goroutine.
 //
-// Without a gate it waits, if there is a limit, until the group has fewer goroutines than
-// that, whatever becomes of the context. Then f runs.
+// # Without a gate
 //
-// With a gate, f's goroutine enters it with a cost of 1, runs f, and leaves it with f's
-// error, or with one of its own if f panics or ends its goroutine. Go does not wait for
-// the gate. It does wait for the limit, but not beyond the end of the group's context.
-// If the context ends before f could run, f never runs, the gate is as if nobody had
-// come, and the group fails with the context's cause, unless it has failed before. An
-// error of entering fails the group like one of f: a *[gate.CapacityError], or a
-// *[gate.DeadlineError], which comes as soon as it is known that the last job can't
-// start before the context's deadline.
+// If there is a limit, Go waits until the group has fewer goroutines than that, even if the context
+// ends. Then f runs.
 //
-// If f panics, the program crashes, and Wait does not return before that, unless
-// [Group.SetRecover] says otherwise. If f calls [runtime.Goexit], that counts as a return
-// without an error. A nil f panics here and not in the goroutine.
+// # With a gate
+//
+// f's goroutine enters the gate with a cost of 1, runs f, and leaves the gate with f's error. If f
+// panics or ends its goroutine, it leaves with an error for that. Go does not wait for the gate. It
+// does wait for the limit, but not beyond the end of the group's context.
+//
+// If the context ends before f could run, f never runs and nothing is taken from the gate. The
+// group fails with the context's cause, unless it has failed before. An error of entering fails the
+// group as one of f does. It may be a *[gate.CapacityError]. It may also be a
+// *[gate.DeadlineError], which comes as soon as the last job is known to start too late for the
+// context's deadline.
+//
+// # Panics
+//
+// If f panics, the program crashes, and Wait does not return before that, unless [Group.SetRecover]
+// says otherwise. If f calls [runtime.Goexit], that counts as a return without an error.
 func (g *Group) Go(f func() error) {
 	checkFunc("Group.Go", f == nil)
 	if g.gate != nil {
@@ -140,15 +144,15 @@ func (g *Group) GoEach(f func(context.Context) error, costs ...int) {
 	go g.enter(sem, view, 1, p, func() error { return f(gate.WithPass(g.ctx, *p)) })
 }
 
-// TryGo is [Group.Go] for a job that is to start at this very instant: it never waits, and
-// reports whether f was started. The limit must allow it and, if there is a gate, so must
-// that, with a cost of 1 and overtaking nobody who waits there. If not, nothing was taken
-// from either.
+// TryGo is [Group.Go] for a job that must start at this very instant. It never waits, and reports
+// whether f was started. The limit must allow it. If there is a gate, that must admit it with a
+// cost of 1, without overtaking an entry that waits. If TryGo returns false, nothing was taken from
+// either.
 //
-// With a gate, TryGo starts nothing after the group's context has ended. That is not the
-// refusal of a busy group, which can be asked again: the group has failed, or a reader has
-// left. Should the context end between the start and the first instruction of f, f does not
-// run; Wait returns an error then, as it does whenever a failure keeps a job from running.
+// With a gate, TryGo starts nothing after the group's context has ended. Unlike the refusal of a
+// busy group, that does not pass: the group has failed, or a reader has left. If the context ends
+// after the start but before the first instruction of f, f does not run. Wait then returns an
+// error, as always when a failure keeps a job from running.
 func (g *Group) TryGo(f func() error) bool {
 	checkFunc("Group.TryGo", f == nil)
 	if g.gate != nil && g.ended() {
@@ -176,7 +180,7 @@ func (g *Group) TryGo(f func() error) bool {
 	return true
 }
 
-// tryEnter enters the gate at this instant. If that can't be done, or panics, it gives the place in
+// tryEnter enters the gate at this instant. If the gate refuses or panics, it gives the place in
 // sem back.
 func (g *Group) tryEnter(sem <-chan struct{}) (p gate.Pass, ok bool) {
 	defer func() {
@@ -187,14 +191,16 @@ func (g *Group) tryEnter(sem <-chan struct{}) (p gate.Pass, ok bool) {
 	return g.gate.TryEnter(1)
 }
 
-// Wait waits until all goroutines of the group have ended, those of stages included, and
-// with a gate also until no call of Go waits for the limit. It returns the first error, or
-// nil if there was none; with a gate, nil means that every job has run, and in any case
-// that no stage was cut short, unless a reader wanted no more, see [ErrStopped]. The context
-// of [WithContext] has ended when it returns.
+// Wait waits until all goroutines of the group have ended, those of stages included. With a gate it
+// also waits until no call of Go waits for the limit. The context of [WithContext] has ended when
+// it returns.
 //
-// In the body of a loop over [All] of the same group it leaves the loop first. Otherwise it waits
-// for the readers of the group's pipelines, too.
+// It returns the first error, or nil if there was none. nil means that no stage was cut short and, with
+// a gate, that every job has run. Only where a reader wanted no more it may be nil all the same, see
+// [ErrStopped].
+//
+// In the body of a loop over [All] of the same group, Wait leaves the loop first. Otherwise it
+// waits for the readers of the group's pipelines, too.
 func (g *Group) Wait() error {
 	g.leaveOwnLoops()
 	g.tally.wait()
@@ -207,13 +213,13 @@ func (g *Group) Wait() error {
 	return g.err
 }
 
-// SetLimit limits the group to n goroutines, those that wait at a gate among them. Stages
-// don't count: a pipeline whose sink is kept from starting would never move. A negative n
-// means no limit, which is where a group begins. With a limit of 0 nothing can start: TryGo
-// returns false, and Go waits, without a gate for ever.
+// SetLimit limits the group to n goroutines, those that wait at a gate included. Use it to bound
+// the memory of many jobs; a gate alone does not. A negative n means no limit, which is the
+// default. With a limit of 0 nothing can start: TryGo returns false, and Go waits, without a gate
+// for ever.
 //
-// SetLimit panics if n is not negative and goroutines of the group are active. A negative
-// n is for those that come later.
+// Stages don't count: if a sink could not start, its pipeline would never move. SetLimit panics if
+// n is not negative and goroutines of the group are active. A negative n applies to later ones.
 func (g *Group) SetLimit(n int) {
 	if n < 0 {
 		g.sem = nil
@@ -223,16 +229,16 @@ func (g *Group) SetLimit(n int) {
 	g.sem = make(chan struct{}, n)
 }
 
-// SetGate makes all jobs pass the gate from now on. A nil gate means none, which is where
-// a group begins. Several groups can share a gate. A stage has a gate of its own, see
-// [Stage]. Where jobs try again it is their attempts that must enter: give the gate to their
-// retry.Policy, and none to the group. With the same gate in both, each attempt is charged twice, and
-// a [gate.Concurrency] whose slots are all with jobs admits no attempt: nothing finds that out.
+// SetGate makes all jobs pass the gate from now on. A nil gate means none, which is the default.
+// Several groups can share a gate. A stage has a gate of its own, see [Stage].
 //
-// A zero Group gets a context of its own with its first gate, so that a failure reaches
-// those who wait there.
+// Where jobs retry, their attempts must enter the gate: give it to their retry.Policy, and none to
+// the group. With the same gate in both, each attempt is charged twice. Once jobs have all slots of
+// a [gate.Concurrency], no attempt is admitted, and nothing detects that.
 //
-// SetGate panics if goroutines of the group are active, and on a nil pointer of a gate's type.
+// A zero Group gets a context of its own with its first gate, so that a failure reaches the jobs
+// that wait there. SetGate panics if goroutines of the group are active, and on a nil pointer of a
+// gate's type.
 func (g *Group) SetGate(gt gate.Gate) {
 	checkGate("Group.SetGate: gate", gt)
 	g.checkIdle("SetGate")
@@ -251,8 +257,7 @@ func (g *Group) checkIdle(name string) {
 // enlist counts a job that is to enter the gate, and waits for the limit. It reports whether the job is to
 // start.
 func (g *Group) enlist() (sem chan struct{}, ok bool) {
-	// Enlisted before it waits: a Wait that comes meanwhile must not take the group for
-	// complete.
+	// Enlisted before it waits: otherwise a Wait meanwhile would return too early.
 	g.tally.enlist()
 	sem = g.sem
 	if g.ended() || sem != nil && !g.admit(sem) {
@@ -269,7 +274,7 @@ func (g *Group) pass(cost int, f func() error) {
 		return
 	}
 	if cost == 1 {
-		go g.enterOne(sem, f) // what a goroutine is given must be allocated
+		go g.enterOne(sem, f) // with a second argument, the goroutine would cost an allocation
 		return
 	}
 	go g.enter(sem, g.gate, cost, new(gate.Pass), f)
@@ -281,12 +286,12 @@ func (g *Group) enterOne(sem chan struct{}, f func() error) {
 	g.enter(sem, g.gate, 1, &p, f)
 }
 
-// enter is the goroutine of a job that is to enter the gate, which sets p. A cost of 0 says that it has,
+// enter is the goroutine of a job with a gate, and sets p. A cost of 0 means that it has entered already,
 // with p.
 func (g *Group) enter(sem chan struct{}, gt gate.Gate, cost int, p *gate.Pass, f func() error) {
 	var err error
 	inside := cost == 0
-	defer func() { // done, and before it the leaving: two deferred calls cost a job 3 ns more
+	defer func() { // done, with the leaving before it: two deferred calls would cost a job 3 ns more
 		v := recover()
 		if inside { // f did not return
 			p.Leave(err)
@@ -298,7 +303,7 @@ func (g *Group) enter(sem chan struct{}, gt gate.Gate, cost int, p *gate.Pass, f
 	}()
 	if cost > 0 {
 		if *p, err = gt.Enter(g.ctx, cost); err != nil {
-			// A gate from elsewhere may not know of causes.
+			// A gate of another package may not return the context's cause.
 			if !g.ended() {
 				g.fail(err)
 			}
@@ -317,21 +322,21 @@ func (g *Group) enter(sem chan struct{}, gt gate.Gate, cost int, p *gate.Pass, f
 	}
 	err = errUnfinished
 	if err = f(); err != nil {
-		// Before leaving: whoever gets the place must not start.
+		// Before leaving: a job that gets the place must not start.
 		g.fail(err)
 	}
 	inside = false
 	p.Leave(err)
 }
 
-// admit waits for the limit, and reports whether that ended before the context did.
+// admit waits for the limit, and reports whether that came before the end of the context.
 //
-// A select of both costs more than all the rest of Go. So it is tried without waiting first,
-// and once more when others have had the processor: they may have freed a place.
+// A select of both costs more than all the rest of Go. So it is first tried without waiting. It is
+// tried once more after other goroutines had the processor, because they may have freed a place.
 func (g *Group) admit(sem chan<- struct{}) bool {
 	select {
 	case sem <- struct{}{}:
-		return true // should the context have ended as well, the goroutine sees it
+		return true // if the context has ended as well, the job's goroutine notices
 	default:
 	}
 	runtime.Gosched()
@@ -349,9 +354,9 @@ func (g *Group) admit(sem chan<- struct{}) bool {
 	}
 }
 
-// The rest is what every goroutine of the group is made of, whatever it does: tally.enlist
-// before it is started, done as its outermost deferred call, fail for its error, and
-// context for all its waiting.
+// Every goroutine of the group does the following, whatever its work. tally.enlist is called before
+// it starts. done is its outermost deferred call. fail takes its error, and it waits only with
+// context.
 
 // context returns the group's context, and makes one if there is none.
 func (g *Group) context() context.Context {
@@ -366,14 +371,13 @@ func (g *Group) context() context.Context {
 	return g.ctx
 }
 
-// done ends a goroutine that holds a place in sem, if that is not nil. It must be
-// deferred, and by the goroutine itself.
+// done ends a goroutine, which holds a place in sem, if that is not nil. The goroutine itself must
+// defer it.
 func (g *Group) done(sem <-chan struct{}) {
-	// A panic goes on from here and ends the program, with the stack of where it
-	// happened. To let Wait return first would let main return first, and the program
-	// end as if all were well. To hand it over to Wait was tried in errgroup and taken
-	// back: it hides the stack, and it deadlocks where Wait waits for something that
-	// only the lost goroutine would have done.
+	// A panic goes on from here and ends the program, with the stack of where it happened. If Wait
+	// returned first, main could return first, and the program would end as if all were well.
+	// errgroup once passed the panic on to Wait, and took that back: it hides the stack. It also
+	// deadlocks if Wait waits for something that only the lost goroutine would have done.
 	if v := recover(); v != nil {
 		panic(v)
 	}
@@ -391,5 +395,5 @@ func (g *Group) run(sem chan struct{}, f func() error) {
 	}
 }
 
-// errUnfinished is what the gate is left with if f panics or ends its goroutine.
+// errUnfinished is the error with which the gate is left if f panics or ends its goroutine.
 var errUnfinished = errors.New("group: the function did not return")

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Merge returns a channel of the values of all of ins, as they come. It ends when the last
-// of them does; without any it ends at once. It panics if g or one of them is nil.
+// Merge returns a channel of the values of all of ins, as they come. The channel ends when the last
+// of ins does; without any it ends at once. Merge panics if g or one of ins is nil.
 func Merge[T any](g *Group, ins ...<-chan T) <-chan T {
 	checkGroup("Merge", g)
 	for _, in := range ins {
@@ -18,7 +18,7 @@ func Merge[T any](g *Group, ins ...<-chan T) <-chan T {
 		return s.out
 	}
 	s.init(g)
-	ins = slices.Clone(ins) // the caller may have other plans for it
+	ins = slices.Clone(ins) // the caller may change it
 	var taken atomic.Int64
 	s.start(len(ins), nil, func(*cell) {
 		in := ins[taken.Add(1)-1]
@@ -32,9 +32,9 @@ func Merge[T any](g *Group, ins ...<-chan T) <-chan T {
 	return s.out
 }
 
-// Tee returns two channels, each of which has all values of in, in their order. Both must be
-// read, at the same time: a reader who is 64 values and one ahead of the other waits for
-// that. It panics if g or in is nil.
+// Tee returns two channels, each of which has all values of in, in their order. Both must be read
+// at the same time: a reader that is 65 values ahead of the other waits for it. It panics if g or
+// in is nil.
 func Tee[T any](g *Group, in <-chan T) (<-chan T, <-chan T) {
 	checkGroup("Tee", g)
 	checkInput("Tee", in)

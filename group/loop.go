@@ -5,27 +5,32 @@ import (
 	"slices"
 )
 
-// All returns the values of in, to be ranged over once. The error is nil with each of them.
-// If the group fails, or another reader of the group has left, the last pair is a zero value
-// with the group's error or [ErrStopped], after all stages of the group have ended.
+// All returns the values of in, to range over once. Use it to read a pipeline in a loop of the
+// caller's. The error is nil with each value. If the group fails, or another reader has left, there
+// is one more pair: a zero value with the group's error or [ErrStopped]. It comes after all stages
+// of the group have ended.
 //
-// Leaving the loop early says that no more is wanted. All stages of the group have ended before
-// control is back, and that is a success, see [ErrStopped]. Leaving it by a panic fails the
-// group with ErrStopped.
+// It panics if g or in is nil.
 //
-// [Group.Wait] in the loop's body leaves the loop and then waits, so that
+// # Leaving the loop
+//
+// Leaving the loop early means that no more is wanted. All stages of the group have ended when the
+// loop is left, and that is a success, see [ErrStopped]. Leaving it by a panic fails the group with
+// ErrStopped.
+//
+// # Waiting in the loop
+//
+// [Group.Wait] in the loop's body leaves the loop and then waits:
 //
 //	for v, err := range group.All(g, in) {
 //		…
 //		return g.Wait()
 //	}
 //
-// does what it says. If the loop goes on all the same, its last pair has the group's error or
-// ErrStopped. A Wait by any other goroutine leaves the loop alone and waits for its end. That
-// is so for [iter.Pull2], too, which runs the loop in a goroutine of its own: call its stop
-// before Wait.
+// If the loop goes on after that, its last pair has the group's error or ErrStopped.
 //
-// It panics if g or in is nil.
+// A Wait by any other goroutine does not leave the loop, and waits for its end. [iter.Pull2] runs
+// the loop in a goroutine of its own, so call its stop before Wait.
 func All[T any](g *Group, in <-chan T) iter.Seq2[T, error] {
 	checkGroup("All", g)
 	checkInput("All", in)
@@ -43,7 +48,7 @@ func All[T any](g *Group, in <-chan T) iter.Seq2[T, error] {
 				l.leave()
 				return
 			}
-			if l.over { // the body has waited for the group
+			if l.over { // the body has called Wait
 				yield(none, g.whyCutShort())
 				return
 			}
@@ -54,11 +59,11 @@ func All[T any](g *Group, in <-chan T) iter.Seq2[T, error] {
 	}
 }
 
-// loop is a sink whose body may wait for the group. All of its methods are for the goroutine
+// loop is a sink with a body that may wait for the group. All of its methods are for the goroutine
 // that loops.
 type loop struct {
 	sink
-	goroutine uint64 // that loops
+	goroutine uint64 // the goroutine that loops
 	over      bool
 }
 
@@ -97,16 +102,16 @@ func (l *loop) abandon() {
 	}
 }
 
-// finish ends a loop for which there are no more values, and returns its error.
+// finish ends a loop after its last value, and returns its error.
 func (l *loop) finish() error {
 	l.close()
 	return l.end()
 }
 
-// leaveOwnLoops leaves the loops of the calling goroutine, which waits for the group instead.
+// leaveOwnLoops leaves the loops of the calling goroutine, which is about to wait for the group.
 //
-// Only the goroutine tells them from those of others, which must go on: to wait for a loop's
-// end from elsewhere is common, and to end it for that would cut it short.
+// Loops of other goroutines go on. To wait for a loop's end from another goroutine is common, and
+// must not cut it short. Only the goroutine's number tells them apart.
 func (g *Group) leaveOwnLoops() {
 	g.mu.Lock()
 	open := slices.Clone(g.loops)

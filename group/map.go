@@ -7,14 +7,17 @@ import (
 	"github.com/escapement-go/escapement/internal/within"
 )
 
-// Map returns a channel of what f makes of the values of in. f is called with the group's
-// context, by as many workers as s says. What an item costs at the gate of s is 1, or what cost
-// returns for it. The first error of f, or of entering the gate, fails the group: a
-// *[gate.CapacityError], a *[gate.DeadlineError] or whatever the gate has. If the group ends,
-// items that were taken are lost, results that were not read may be, and the error says so.
+// Map returns a channel of f's results for the values of in. As many workers as s says call f, with
+// the group's context. Use it for the steps of a pipeline that take time, such as calls of a far
+// side.
 //
-// The stage works until in is closed, or the group ends. An f that ends its goroutine fails
-// the group. Map panics if g, in or f is nil, and where s or cost breaks a rule.
+// An item costs 1 at the gate of s, or what cost returns for it. The first error of f, or of
+// entering the gate, fails the group. The gate's may be a *[gate.CapacityError], a
+// *[gate.DeadlineError], or any other. If the group ends early, items that were taken are lost, and
+// so may be results that were not read. The error says so.
+//
+// The stage works until in is closed or the group ends. An f that ends its goroutine fails the
+// group. Map panics if g, in or f is nil, and where s or cost breaks a rule.
 func Map[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage, cost ...Cost[A]) <-chan B {
 	checkArguments("Map", g, in, f == nil)
 	return startMapper("Map", g, in, s, cost, nil, func(ctx context.Context, a A) (B, bool, error) {
@@ -23,18 +26,19 @@ func Map[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error),
 	})
 }
 
-// Result is what became of an item in [TryMap].
+// Result is the outcome of an item in [TryMap].
 type Result[A, B any] struct {
 	Item  A
 	Value B     // what f returned for it
-	Err   error // f's, or of entering the gate; nil: all went well
+	Err   error // f's error, or that of entering the gate; nil: all went well
 }
 
-// TryMap is [Map] where errors travel with their items and stop nothing: each item comes
-// out as a [Result], with f's error or that of entering the gate. Only the end of the
-// context fails the group. What to do about errors is up to who reads, for example to
-// let some of them pass and return the others from the next stage. A gate learns from f's
-// error as it does in Map.
+// TryMap is [Map] with errors that travel with their items and stop nothing. Use it where some
+// items may fail. Each item comes out as a [Result], with f's error or that of entering the gate.
+// Only the end of the context fails the group.
+//
+// The reader decides about the errors: it may, for example, count some and return others from the
+// next stage. A gate learns from f's error as it does in Map.
 func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage, cost ...Cost[A]) <-chan Result[A, B] {
 	checkArguments("TryMap", g, in, f == nil)
 	refused := func(a A, err error) Result[A, B] { return Result[A, B]{Item: a, Err: err} }
@@ -45,14 +49,14 @@ func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, erro
 	})
 }
 
-// FilterMap is [Map] where f also says whether there is a result: with false nothing comes
-// out for the item. What it holds and how it fails is as for Map.
+// FilterMap is [Map] with an f that also says whether there is a result. If it returns false,
+// nothing comes out for the item. How it fails is as for Map.
 func FilterMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, bool, error), s *Stage, cost ...Cost[A]) <-chan B {
 	checkArguments("FilterMap", g, in, f == nil)
 	return startMapper("FilterMap", g, in, s, cost, nil, f)
 }
 
-// guard makes f's panics errors, if the group wants that.
+// guard makes f's panics errors, if the group is set to that.
 func guard[A, B any](g *Group, f func(context.Context, A) (B, error)) func(context.Context, A) (B, error) {
 	if !g.recovers {
 		return f
@@ -67,10 +71,10 @@ func guard[A, B any](g *Group, f func(context.Context, A) (B, error)) func(conte
 type caller[A, B any] struct {
 	flow
 	gate    gate.Gate
-	cost    Cost[A] // nil: 1
-	first   doing   // what a worker does first with an item
+	cost    Cost[A]     // nil: 1
+	first   workerState // the state of a worker that has taken an item
 	f       func(context.Context, A) (B, bool, error)
-	refused func(A, error) B // what an item that the gate refused comes to; nil: errors fail the group
+	refused func(A, error) B // makes the result of an item that the gate refused; nil: errors fail the group
 }
 
 func (m *caller[A, B]) init(g *Group, s *Stage) {
@@ -90,8 +94,8 @@ func (m *caller[A, B]) init(g *Group, s *Stage) {
 	}
 }
 
-// call calls f for an item, unless the group has ended. It returns f's result, whether it
-// is to be kept, and whether the worker goes on.
+// call calls f for an item, unless the group has ended. It returns f's result, whether to keep it,
+// and whether the worker goes on.
 func (m *caller[A, B]) call(c *cell, a A) (b B, keep, ok bool) {
 	if m.gate != nil {
 		return m.pass(c, a)
@@ -129,13 +133,13 @@ func (m *caller[A, B]) pass(c *cell, a A) (b B, keep, ok bool) {
 	left := errUnfinished
 	defer func() { p.Leave(left) }()
 	b, keep, left = m.f(gate.WithPass(m.ctx, p), a)
-	// Before leaving: whoever gets the place must not start.
+	// Before leaving: an item that gets the place must not start.
 	return b, keep, left == nil || m.goesOn(c, left)
 }
 
-// goesOn tells whether the worker goes on after an error. If not, the group has failed.
+// goesOn reports whether the worker goes on after an error. If not, the group has failed.
 func (m *caller[A, B]) goesOn(c *cell, err error) bool {
-	// After the end of the context errors are most often its echo.
+	// After the end of the context, an error is most often a consequence of that.
 	if m.ended() {
 		return false
 	}
@@ -151,7 +155,7 @@ type mapper[A, B any] struct {
 	caller[A, B]
 	in    <-chan A
 	out   chan B
-	order *order[B] // nil: as they come
+	order *order[B] // nil: results go out as they come
 }
 
 func startMapper[A, B any](name string, g *Group, in <-chan A, s *Stage, cost []Cost[A], refused func(A, error) B, f func(context.Context, A) (B, bool, error)) <-chan B {
@@ -188,7 +192,7 @@ func (m *mapper[A, B]) work(c *cell) {
 }
 
 func (m *mapper[A, B]) workInOrder(c *cell) {
-	w := newPlace()
+	w := newWaiter()
 	for {
 		seq, a, ok := take(m.order, m.in, c, w)
 		if !ok {

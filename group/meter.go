@@ -6,16 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// Meter counts what a stage does, so that one can see which stage holds a pipeline up. Set
-// it in [Stage] and call [Meter.Stats] at any time, from any goroutine. The zero Meter is
-// ready for use; it must not be copied. Several stages with one Meter are counted together,
-// also one after another.
+// Meter counts what a stage does. Use one for each stage to see which of them holds a pipeline up.
+// Set it in [Stage] and call [Meter.Stats] at any time, from any goroutine. The zero Meter is ready
+// for use; it must not be copied.
 //
-// The stage that holds the others up is the one whose workers are in flight or at the
-// gate, while those of the stages before it are blocked and those behind it idle.
+// The workers of the stage that holds the others up are in flight or at the gate. The workers of
+// the stages before it are blocked, and those of the stages behind it are idle.
 //
-// It costs some atomic operations an item that nobody contends for: every worker counts for
-// itself.
+// Several stages with one Meter are counted together, also one after another. It costs some atomic
+// operations an item. They are without contention, because every worker has its own counts.
 type Meter struct {
 	mu    sync.Mutex // guards what follows; workers don't take it
 	crews []crew     // of stages that work
@@ -28,18 +27,17 @@ type crew struct {
 	full  func() bool // whether the look-ahead is used up; nil: there is none
 }
 
-// Stats is what a [Meter] has counted. In, Out and Errors grow; the others say what the
-// workers are doing now. The workers go on while they are counted, so the numbers are not
-// of one instant exactly.
+// Stats is what a [Meter] has counted. In, Out and Errors grow. The others say what the workers are
+// doing now. The workers go on during the counting, so the numbers are not all of the same instant.
 type Stats struct {
 	In     uint64 // items taken
-	Out    uint64 // results sent; none in ForEach
-	Errors uint64 // items whose f, or whose entry to the gate, came to an error
+	Out    uint64 // results sent; 0 in ForEach
+	Errors uint64 // items with an error of f, or of entering the gate
 
 	Idle     int // workers that wait for an item, or for a slow one that holds up the look-ahead
-	AtGate   int // … that wait at the gate
-	InFlight int // … that are in f
-	Blocked  int // … that wait for somebody to take a result
+	AtGate   int // workers that wait at the gate
+	InFlight int // workers that are in f
+	Blocked  int // workers that wait until a result is taken
 }
 
 // Stats returns what has been counted so far.
@@ -51,12 +49,12 @@ func (m *Meter) Stats() Stats {
 	for _, crew := range m.crews {
 		n, waiting := s.Blocked, 0
 		for i := range crew.cells {
-			if crew.cells[i].addTo(&s) == behind {
+			if crew.cells[i].addTo(&s) == parked {
 				waiting++
 			}
 		}
-		// They wait for one of them who waits for an item, or for whoever holds up the output:
-		// for a slow item, or for a reader.
+		// A parked worker waits for the worker that waits for an item, or for the one that holds up
+		// the output. The latter is in f or blocked.
 		if s.Blocked > n && waiting > 0 && crew.full() {
 			s.Blocked += waiting
 		} else {
@@ -70,7 +68,7 @@ func (m *Meter) Stats() Stats {
 func (m *Meter) foldLocked() {
 	m.crews = slices.DeleteFunc(m.crews, func(crew crew) bool {
 		for i := range crew.cells {
-			if doing(crew.cells[i].doing.Load()) != gone {
+			if workerState(crew.cells[i].state.Load()) != gone {
 				return false
 			}
 		}
@@ -81,7 +79,7 @@ func (m *Meter) foldLocked() {
 	})
 }
 
-// add returns cells for so many workers of a stage, or nil if there is no meter.
+// add returns cells for so many workers of a stage. It returns nil for a nil meter.
 func (m *Meter) add(workers int, full func() bool) []cell {
 	if m == nil {
 		return nil
@@ -94,35 +92,35 @@ func (m *Meter) add(workers int, full func() bool) []cell {
 	return cells
 }
 
-// doing is what a worker is about.
-type doing uint32
+// workerState is what a worker is doing.
+type workerState uint32
 
 const (
-	idle doing = iota
+	idle workerState = iota
 	atGate
 	inFlight
 	blocked
-	behind // waits for look-ahead, or for who waits for an item
+	parked // waits for look-ahead, or for the worker that waits for an item
 	gone
 )
 
-// cell is one worker's share of a meter, written by that worker alone. A nil cell counts
-// nothing. It fills two cache lines, which processors fetch in pairs, so that workers
-// don't slow each other down.
+// cell has the counts of one worker, which alone writes them. A nil cell counts nothing. A cell
+// fills two cache lines, which processors fetch in pairs, so that workers don't slow each other
+// down.
 type cell struct {
 	in, out, errors atomic.Uint64
-	doing           atomic.Uint32
+	state           atomic.Uint32
 	_               [128 - 28]byte
 }
 
-// addTo adds the cell's counts to s, and its worker to those who do the same. It returns
-// what that is.
-func (c *cell) addTo(s *Stats) doing {
+// addTo adds the cell's counts to s, and its worker to those in the same state. It returns that
+// state.
+func (c *cell) addTo(s *Stats) workerState {
 	s.In += c.in.Load()
 	s.Out += c.out.Load()
 	s.Errors += c.errors.Load()
-	d := doing(c.doing.Load())
-	switch d {
+	state := workerState(c.state.Load())
+	switch state {
 	case idle:
 		s.Idle++
 	case atGate:
@@ -132,27 +130,27 @@ func (c *cell) addTo(s *Stats) doing {
 	case blocked:
 		s.Blocked++
 	}
-	return d
+	return state
 }
 
-func (c *cell) set(d doing) {
+func (c *cell) set(state workerState) {
 	if c != nil {
-		c.doing.Store(uint32(d))
+		c.state.Store(uint32(state))
 	}
 }
 
-// took counts an item, which is at the gate or in flight from then on.
-func (c *cell) took(d doing) {
+// took counts an item. state is what the worker does from then on.
+func (c *cell) took(state workerState) {
 	if c != nil {
 		c.in.Add(1)
-		c.doing.Store(uint32(d))
+		c.state.Store(uint32(state))
 	}
 }
 
 func (c *cell) sent() {
 	if c != nil {
 		c.out.Add(1)
-		c.doing.Store(uint32(idle))
+		c.state.Store(uint32(idle))
 	}
 }
 

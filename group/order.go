@@ -2,60 +2,60 @@ package group
 
 import "sync"
 
-// order lets several workers take items from one channel and send what they make of them
-// to another in the order of the items.
+// order lets several workers take items from one channel and send the results to another in the
+// order of the items.
 //
-// Each item gets a number when it is taken, and a slot of a ring for its results. Whoever
-// finishes the item that is to go out next sends its results, and those of the items after
-// it that are finished, until there is one that is not; the others leave theirs in the ring
-// and go on. So there is no goroutine in between, and an item costs two uses of a lock.
+// Each item gets a number when it is taken, and a slot of a ring for its results. One worker
+// finishes the item that must go out next. It sends that item's results, and those of the following
+// items that are finished, up to the first that is not. The other workers leave their results in
+// the ring and go on. So there is no goroutine in between, and an item costs two uses of a lock.
 //
-// Nobody waits while holding the lock: whoever can't take an item waits in parked, whoever
-// waits for an item or for a reader does so as the only one who may, and without the lock.
+// Nothing blocks while the lock is held. A worker that can't take an item waits in parked. Only one
+// worker at a time waits for an item, and only one for a reader, both without the lock.
 type order[B any] struct {
 	fl  *flow
 	out chan<- B
 
 	mu        sync.Mutex // guards what follows
-	slots     []slot[B]  // of the items from head to next, which are at most len(slots)
+	slots     []slot[B]  // of the items from head to next, of which there are at most len(slots)
 	head      uint64     // number of the item that goes out next
 	next      uint64     // number of the item that is taken next
-	receiving bool       // somebody waits for an item. Nobody else may take one: it comes first
-	sending   bool       // somebody sends results
+	receiving bool       // a worker waits for an item. No other may take one: that worker is first
+	sending   bool       // a worker sends results
 	over      bool       // no more items come
-	parked    []*place   // who waits to take an item
-	waking    int        // how many of them were woken and have not looked yet
+	parked    []*waiter  // workers that wait to take an item
+	waking    int        // how many of them were woken and have not run yet
 
-	ahead  int      // results in the ring, where there can be several for an item
-	most   int      // what ahead may be
-	queued []*place // who waits to put a result there
+	ahead  int       // results in the ring, where an item can have several
+	most   int       // the largest ahead
+	queued []*waiter // workers that wait to put a result into the ring
 }
 
 // slot has the results of one item.
 type slot[B any] struct {
 	results  []B
-	sent     int // how many of them have gone out
+	sent     int // how many of them were sent
 	finished bool
 }
 
-// place is where a worker waits.
-type place struct {
-	wake chan struct{} // of capacity 1; who takes the place off a list sends
+// waiter is where one worker waits.
+type waiter struct {
+	wake chan struct{} // of capacity 1; the goroutine that takes the waiter off a list sends
 }
 
-func newPlace() *place { return &place{wake: make(chan struct{}, 1)} }
+func newWaiter() *waiter { return &waiter{wake: make(chan struct{}, 1)} }
 
-// notify never waits: a place that has not heard yet hears once. That happens only when
-// the group has ended, and somebody has left its place without looking.
-func (w *place) notify() {
+// notify never blocks. Two notifications become one if the first was not received yet. That happens
+// only after the group has ended, when a worker has left without receiving.
+func (w *waiter) notify() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// await returns false if the group ended first.
-func (w *place) await(fl *flow) bool {
+// await waits for notify. It returns false if the group ended first.
+func (w *waiter) await(fl *flow) bool {
 	select {
 	case <-w.wake:
 		return true
@@ -64,8 +64,8 @@ func (w *place) await(fl *flow) bool {
 	}
 }
 
-// spare is how many results a slot keeps room for when it is used again. One is what it
-// takes to allocate nothing in a Map; many slots with much room are a waste.
+// spare is how many results a slot keeps room for when it is used again. A Map needs one to
+// allocate nothing. Many slots with much room would be a waste.
 const spare = 8
 
 func newOrder[B any](fl *flow, out chan<- B, s *Stage) *order[B] {
@@ -76,14 +76,14 @@ func newOrder[B any](fl *flow, out chan<- B, s *Stage) *order[B] {
 
 // take waits for the next item of in, and for look-ahead. It returns false at the end of in
 // or of the group. c and w belong to the worker.
-func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a A, ok bool) {
+func take[A, B any](o *order[B], in <-chan A, c *cell, w *waiter) (seq uint64, a A, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.receiving || o.fullLocked() {
 		if o.over {
 			return 0, a, false
 		}
-		c.set(behind)
+		c.set(parked)
 		o.parked = append(o.parked, w)
 		o.mu.Unlock()
 		ok := w.await(o.fl)
@@ -107,7 +107,7 @@ func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a 
 		o.receiving = false
 	}
 	if !ok {
-		o.fl.ended() // that may be why in was closed
+		o.fl.ended() // a stage before may have closed in because the group ended
 		o.endLocked()
 		return 0, a, false
 	}
@@ -117,7 +117,7 @@ func take[A, B any](o *order[B], in <-chan A, c *cell, w *place) (seq uint64, a 
 	return seq, a, true
 }
 
-// fullLocked tells whether the look-ahead is used up.
+// fullLocked reports whether the look-ahead is used up.
 func (o *order[B]) fullLocked() bool { return o.next-o.head == uint64(len(o.slots)) }
 
 func (o *order[B]) full() bool {
@@ -126,7 +126,7 @@ func (o *order[B]) full() bool {
 	return o.fullLocked()
 }
 
-// endLocked notes that no more items come.
+// endLocked records that no more items come.
 func (o *order[B]) endLocked() {
 	o.over = true
 	for _, w := range o.parked {
@@ -136,8 +136,8 @@ func (o *order[B]) endLocked() {
 	o.parked = nil
 }
 
-// wakeLocked has one of those who wait take an item, if there can be one. He will wake the
-// next one: to wake all would have them run into each other.
+// wakeLocked wakes one of the parked workers, if there may be an item for it. That worker wakes the
+// next one. If all were woken at once, they would contend for the lock.
 func (o *order[B]) wakeLocked() {
 	if o.waking > 0 || o.receiving || len(o.parked) == 0 || o.fullLocked() {
 		return
@@ -150,9 +150,9 @@ func (o *order[B]) wakeLocked() {
 	w.notify()
 }
 
-// add adds a result of an item that is not finished. If there are too many in the ring it
-// waits until it is the item's turn. It returns false if the group has ended.
-func (o *order[B]) add(c *cell, w *place, seq uint64, b B) bool {
+// add adds a result of an item that is not finished. If there are too many in the ring it waits
+// until it is the item's turn. It returns false if the group has ended.
+func (o *order[B]) add(c *cell, w *waiter, seq uint64, b B) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.ahead >= o.most && (seq != o.head || o.sending) {
@@ -171,8 +171,8 @@ func (o *order[B]) add(c *cell, w *place, seq uint64, b B) bool {
 	return seq != o.head || o.flushLocked(c, true)
 }
 
-// tryAdd is add without any waiting. It returns false if there is no room for b, and has not
-// added it then.
+// tryAdd is add without any waiting. It returns false, and has not added b, if there is no room for
+// it.
 func (o *order[B]) tryAdd(c *cell, seq uint64, b B) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -191,7 +191,7 @@ func (o *order[B]) tryAdd(c *cell, seq uint64, b B) bool {
 	return true
 }
 
-// finish ends an item whose results were added. It returns false if the group has ended.
+// finish ends an item after all of its results were added. It returns false if the group has ended.
 func (o *order[B]) finish(c *cell, seq uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -200,7 +200,7 @@ func (o *order[B]) finish(c *cell, seq uint64) bool {
 	return o.flushLocked(c, true)
 }
 
-// wakeQueuedLocked has those who wait to add a result look again.
+// wakeQueuedLocked wakes the workers that wait to add a result.
 func (o *order[B]) wakeQueuedLocked() {
 	for i, w := range o.queued {
 		w.notify()
@@ -209,8 +209,7 @@ func (o *order[B]) wakeQueuedLocked() {
 	o.queued = o.queued[:0]
 }
 
-// put finishes an item that came to at most one result. It returns false if the group has
-// ended.
+// put finishes an item with at most one result. It returns false if the group has ended.
 func (o *order[B]) put(c *cell, seq uint64, b B, keep bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -224,9 +223,9 @@ func (o *order[B]) put(c *cell, seq uint64, b B, keep bool) bool {
 	return o.flushLocked(c, true)
 }
 
-// flushLocked sends what can be sent, unless another worker does. If it may wait for room it
-// unlocks the lock meanwhile, and returns false if the group has ended. If not it stops where
-// there is none, and the caller goes on later.
+// flushLocked sends what can be sent, unless another worker is sending. With mayWait it waits for
+// room, without the lock, and returns false if the group has ended. Otherwise it stops where there
+// is no room, and the caller goes on later.
 func (o *order[B]) flushLocked(c *cell, mayWait bool) bool {
 	if o.sending {
 		return true
@@ -254,7 +253,7 @@ func (o *order[B]) flushLocked(c *cell, mayWait bool) bool {
 			o.ahead--
 			o.wakeQueuedLocked()
 		}
-		// Also where more are to come: one item may have a million.
+		// Even if the item has more to come: it may have a million.
 		if cap(s.results) > spare {
 			s.results = nil
 		}

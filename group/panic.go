@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// PanicError is the error of a job or of a stage's function that panicked, in a group that
-// was told so by [Group.SetRecover].
+// PanicError is the error of a job, or of a stage's function, that panicked. A group returns it
+// after [Group.SetRecover].
 type PanicError struct {
-	Value any    // what it panicked with
-	Stack []byte // of the goroutine that panicked, from where it did, as [debug.Stack] has it
+	Value any    // what the function panicked with
+	Stack []byte // of the goroutine, from where it panicked, as [debug.Stack] returns it
 }
 
 // Error returns the value and the stack.
@@ -21,14 +21,13 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// SetRecover says what becomes of a panic in a job or in a stage. A group begins with
-// false: the program crashes, with the stack of the goroutine that panicked. With true the
-// panic is that function's error, a *[PanicError], and goes the way of its errors: it
-// fails the group, but in [TryMap] it goes along with its item.
+// SetRecover says what a panic in a job or in a stage does. By default, and with false, the program
+// crashes with the stack of the goroutine that panicked. With true the panic is the function's
+// error, a *[PanicError]. Like its other errors it fails the group, or travels with its item in
+// [TryMap].
 //
-// A panic means that the program is not as its author thought it was, and locks may be
-// held and values half changed for good. So turn it on for functions that keep to
-// themselves, such as a parser of what others send.
+// After a panic, locks may be held and values half changed for good. So set it for functions that
+// share nothing, such as a parser of untrusted input.
 //
 // SetRecover panics if goroutines of the group are active.
 func (g *Group) SetRecover(on bool) {
@@ -51,5 +50,5 @@ func caught(err *error) {
 	}
 }
 
-// newPanicError must be called while the goroutine panics, for the stack.
+// newPanicError must be called while the goroutine panics, to get the stack.
 func newPanicError(v any) *PanicError { return &PanicError{v, debug.Stack()} }

@@ -9,42 +9,43 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// Stage says how a stage works. A nil *Stage is one worker and no gate; the zero Stage is
-// the same. A stage reads it when it is made, so that one Stage can be used for several
-// and changed in between.
+// Stage is the settings of a stage: how many workers, in which order, behind which gate. A nil
+// *Stage, as well as the zero value, means one worker and no gate. A stage reads it when it is
+// made, so one Stage can be used for several and changed in between.
 type Stage struct {
-	// Workers is how many goroutines call f, and so how many calls can be under way at
-	// once; 0 means 1.
+	// Workers is how many goroutines call f, and so how many calls can be under way at once. 0
+	// means 1.
 	Workers int
 
-	// Ordered makes results come out in the order in which their items came in. While
-	// one item takes long, later ones are worked on: up to Workers + Buffer items are
-	// between coming in and going out. A stage with one worker is always in order.
+	// Ordered makes results come out in the order in which their items came in. Later items are
+	// worked on while one item takes long: up to Workers + Buffer items are between coming in and
+	// going out. A stage with one worker is always in order.
 	Ordered bool
 
-	// Buffer is how many results the output channel holds that nobody has taken yet;
-	// 0 means the larger of 64 and Workers, negative means none. In an ordered stage it
-	// is the look-ahead, too.
+	// Buffer is how many results the output channel holds until they are taken. 0 means the larger
+	// of 64 and Workers, negative means none. In an ordered stage it is the look-ahead, too.
 	//
-	// So a stage holds at most Workers + Buffer items, or Workers + 2·Buffer if it is
-	// ordered. A gate that lets r items go a second stays busy behind an item that takes
-	// t seconds if Buffer is at least r·t.
+	// So a stage holds at most Workers + Buffer items, or Workers + 2·Buffer if it is ordered. One
+	// item may take t seconds, at a gate that admits r items a second. The gate stays busy
+	// meanwhile if Buffer is at least r·t.
 	Buffer int
 
-	// Gate is entered by the worker, once for each item and right before f, and left
-	// right after with f's own error; nil means none. An item costs 1 there, or what the
-	// stage's [Cost] says. It is not the group's gate, which is for jobs alone. An item
-	// that waits there holds up no other, as long as there are workers and look-ahead
-	// left. Should f try several times, with retry.Wrap, it is the attempts that must
-	// enter the gate: give it to the retry policy instead.
+	// Gate is entered by the worker, once for each item, right before f. It is left right after,
+	// with f's own error. Nil means none. An item costs 1 there, or what the stage's [Cost] says.
+	// This is not the group's gate, which is for jobs alone. An item that waits at it holds up no
+	// other, as long as there are workers and look-ahead left.
+	//
+	// If f makes several attempts, by retry.Wrap, each attempt must enter the gate: give it to the
+	// retry policy instead.
 	Gate gate.Gate
 
-	// Meter counts what the stage does; nil means that nobody does.
+	// Meter counts what the stage does. Nil means that nothing is counted.
 	Meter *Meter
 }
 
-// Cost returns what an item costs at the Gate of a stage, at least 1. It is the last argument
-// of the stage, here a method of the items' type:
+// Cost returns what an item costs at the Gate of a stage, at least 1. Use it where items are not
+// alike, as files of different sizes. It is the last argument of the stage, here a method of the
+// items' type:
 //
 //	group.Map(g, files, load, &group.Stage{Workers: 8, Gate: memory}, file.megabytes)
 //
@@ -52,14 +53,14 @@ type Stage struct {
 // several of them at the same time. A stage panics on two Costs, and on one without a Gate.
 type Cost[A any] func(A) int
 
-// defaultBuffer is as many as it takes for a hop to cost little more than the channel's
-// own work. Twice as many gain a twentieth.
+// defaultBuffer is large enough that a hop costs little more than the channel's own work. With
+// twice as much it costs a twentieth less.
 const defaultBuffer = 64
 
 var defaultStage Stage
 
-// withDefaults returns the stage with its defaults. It panics, in the name of the function
-// that was called, where a rule is broken.
+// withDefaults returns the stage with its defaults. Where a rule is broken it panics, in the name
+// of the function that was called.
 func (s *Stage) withDefaults(name string) Stage {
 	if s == nil {
 		s = &defaultStage
@@ -79,8 +80,7 @@ func (s *Stage) withDefaults(name string) Stage {
 	return d
 }
 
-// costOf returns the stage's Cost, or nil. It panics, as withDefaults does, where a rule is
-// broken.
+// costOf returns the stage's Cost, or nil. Where a rule is broken it panics, as withDefaults does.
 func costOf[A any](name string, s *Stage, costs []Cost[A]) Cost[A] {
 	switch {
 	case len(costs) > 1:
@@ -93,9 +93,8 @@ func costOf[A any](name string, s *Stage, costs []Cost[A]) Cost[A] {
 	return costs[0]
 }
 
-// flow is what the goroutines of one stage have in common. They wait for nothing without
-// looking at the group's context, fail the group before they end early, and only then
-// close their output.
+// flow is what the goroutines of one stage have in common. They look at the group's context in
+// every wait. They fail the group before they end early, and only then close their output.
 type flow struct {
 	g    *Group
 	ctx  context.Context
@@ -148,7 +147,7 @@ func (fl *flow) run(work func(*cell), c *cell, end func()) {
 			fl.g.fail(errUnfinished)
 		}
 		c.set(gone)
-		// Whoever has seen the output's end may take the group for idle.
+		// After the end of the output, the group may be taken for idle.
 		fl.g.tally.retire()
 		if fl.left.Add(-1) == 0 {
 			end()
@@ -159,13 +158,13 @@ func (fl *flow) run(work func(*cell), c *cell, end func()) {
 	returned = true
 }
 
-// receive waits for the next value of in. It returns false at the end of in, or of the
-// group, whichever comes first.
+// receive waits for the next value of in. It returns false at the end of in or of the group,
+// whichever comes first.
 //
-// A select with the context costs twice a receive alone, so that is tried first. Then the
-// processor is offered to others: if that is who sends, there is a whole buffer to be
-// received afterwards instead of one value, and no need to wait. Without either, a pipeline
-// takes half as long again.
+// A select with the context costs twice a receive alone, so a receive is tried first. Then the
+// processor is offered to other goroutines. If the sender is one of them, there is a whole buffer
+// to receive afterwards instead of one value, and no need to wait. Without either, a pipeline takes
+// half as long again.
 func receive[T any](fl *flow, in <-chan T) (v T, ok bool) {
 	select {
 	case v, ok = <-in:
@@ -217,7 +216,7 @@ func sendSlowly[T any](fl *flow, c *cell, out chan<- T, v T) bool {
 	}
 }
 
-// The group's side of stages.
+// The stages of a group.
 
 func (g *Group) enlistStage() {
 	g.tally.enlist()
@@ -226,7 +225,7 @@ func (g *Group) enlistStage() {
 	g.mu.Unlock()
 }
 
-// doneStage ends a goroutine of a stage that is not active any more.
+// doneStage ends a goroutine of a stage that is no longer active.
 func (g *Group) doneStage() {
 	g.mu.Lock()
 	g.stages--

@@ -15,13 +15,13 @@ func ExampleNew() {
 	last := <-p.C
 	for range 3 {
 		due := <-p.C
-		fmt.Println("10 ms later, or more if nobody took the last one:", due.Sub(last) >= 10*time.Millisecond)
+		fmt.Println("at least 10 ms later:", due.Sub(last) >= 10*time.Millisecond)
 		last = due
 	}
 	// Output:
-	// 10 ms later, or more if nobody took the last one: true
-	// 10 ms later, or more if nobody took the last one: true
-	// 10 ms later, or more if nobody took the last one: true
+	// at least 10 ms later: true
+	// at least 10 ms later: true
+	// at least 10 ms later: true
 }
 
 func ExamplePacer() {

@@ -7,71 +7,86 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// Options are the settings of a [Pacer], of [Throttle] and of the gates that keep a
-// rate. Nil, as well as the zero value, means the defaults.
+// Options are the settings of a [Pacer], of [Throttle] and of the gates that keep a rate. A nil
+// *Options, as well as the zero value, means the defaults.
+//
+// # Lateness and slack
+//
+// The system is sometimes late: with an alarm, or in running a goroutine that was woken. Up to
+// Slack of that lateness is made up for: the schedule stands as it was, and tokens that fell due
+// meanwhile go at once. So the rate is held while the program keeps all processors busy, or is
+// stopped for a while. Goroutines then wait for a processor for tens of milliseconds. On a quiet
+// machine the Slack changes nothing.
+//
+// # The bound
+//
+// In any window of length w, at most Burst + rate·(w + Slack) tokens go. That counts by whole
+// nanoseconds, and by the instants of the grants. At 1,000 tokens a second, the default Slack makes
+// up for 100 tokens; at 5 a second, for none. In a gate, admitted callers that do not run yet take
+// part of the Slack. So there the bound also holds by the instants at which callers run.
+//
+// # Less slack
+//
+// Set a smaller Slack if the far side counts strictly in short spans. Tokens that fall due while
+// the program is late by more than the Slack are then lost. The Forfeited of a gate's Stats counts them.
+// Without any Slack, the bound is Burst + rate·w, and rates above about 500 a second fall short. A
+// Window of package gate never exceeds its limit in any span.
 type Options struct {
 	// Burst is the number of tokens that idle time may save up. 0 means 1: strict
 	// spacing.
 	Burst int
 
-	// Slack is the lateness that is made up for. 0 means 100 ms, negative means none.
-	//
-	// When the system is late with an alarm or a caller, the schedule stands as it was, up to this much.
-	// Tokens that fell due meanwhile go at once. So the rate is held while the program keeps all
-	// processors busy, or is stopped for a while: then goroutines wait for their turn for tens of
-	// milliseconds. On a quiet machine the Slack changes nothing.
-	//
-	// It widens the bound. In any window of length w, at most Burst + rate·(w + Slack) tokens go. That is
-	// by whole nanoseconds, and by the instants of the grants. With 1,000 a second, the default makes up
-	// for 100 tokens; with 5 a second, for none. In a gate, admitted callers that have yet to run
-	// take part of the Slack, so the bound also holds by the instants at which callers run.
-	//
-	// Choose less if the far side counts strictly in short spans, and lose what falls due while the
-	// program is late: the Forfeited of a gate's Stats counts it. A Window of package gate never
-	// exceeds its limit in any span. Without Slack, the bound is Burst + rate·w, and rates above about
-	// 500 a second fall short.
+	// Slack is the lateness that is made up for. 0 means 100 ms, negative means none. The
+	// documentation of Options says what it costs, and when to set less.
 	Slack time.Duration
 
-	// Precision says what may be spent on waking up in time. 0 means Auto.
+	// Precision says what may be spent on waking up in time. 0 means PrecisionAuto.
 	Precision Precision
 
-	// Clock is where the time comes from. Nil means the real clock. A mock that is set to more
-	// than a century from the present may stand still.
+	// Clock is where the time comes from. Nil means the real clock. A mock that is set to more than
+	// a century from the present may stand still.
 	Clock clock.Clock
 }
 
-// Precision says how much processor time a wake-up at the exact instant is worth. Up to
-// 50,000 tokens a second it does not change the rate that is held, only how evenly they are
-// spaced; above, Precise falls behind.
+// Precision says how much processor time a wake-up at the exact instant is worth. [PrecisionAuto]
+// is right for most programs. Up to 50,000 tokens a second the precision changes only how evenly
+// the tokens are spaced, and not the rate that is held. Above that, [PrecisionPrecise] falls
+// behind.
 //
-// It makes a difference on Linux, where an idle Go program sleeps for whole milliseconds:
-// a plain timer lets a token go up to 1 ms late, and those that have become due meanwhile
-// with it. Exact wake-ups bring that down to some 20 µs, and 0.1 to 0.2 ms once in a hundred
-// times, as long as a processor is free. They cost a timer descriptor for
-// the whole process, and at 1,000 tokens a second some fifth more processor time than plain
-// timers; at 5,000 a second it is four times as much. Without a descriptor, on other systems,
-// and on a clock other than the real one all three values are the same, with one exception:
+// # On Linux
 //
-// On the real clock of every system, where a token comes more often than every 100 µs, Auto and
-// Coalesced let those go at once that come within the next 100 µs, or a tenth of the Slack if that is
-// less. It halves the processor time of one caller in a loop; whoever's deadline is closer than that
-// to its turn may miss it.
+// An idle Go program sleeps for whole milliseconds there. With a plain timer, a token goes up to 1
+// ms late, together with those that have become due meanwhile. Exact wake-ups bring that down to
+// some 20 µs, and to 0.1 to 0.2 ms in one of a hundred cases, as long as a processor is free.
+//
+// They take one timer descriptor for the whole process. At 1,000 tokens a second they cost about a
+// fifth more processor time than plain timers, and at 5,000 a second four times as much.
+//
+// All three values mean plain timers without a descriptor, on other systems, and on a clock other
+// than the real one.
+//
+// # Where tokens are less than 100 µs apart
+//
+// On the real clock of every system, [PrecisionAuto] and [PrecisionCoalesced] then grant several
+// tokens at once: those due within the next 100 µs, or within a tenth of the Slack if that is less.
+// That halves the processor time of one caller in a loop. A caller may miss its
+// deadline if that comes less than this after its turn.
 type Precision int
 
 const (
-	Auto      Precision = iota // exact wake-ups where a token comes every half a millisecond or more rarely
-	Precise                    // exact wake-ups always, each token by itself
-	Coalesced                  // none: plain timers, the least processor time
+	PrecisionAuto      Precision = iota // exact wake-ups where tokens are half a millisecond or more apart
+	PrecisionPrecise                    // exact wake-ups always, each token by itself
+	PrecisionCoalesced                  // no exact wake-ups: plain timers, the least processor time
 )
 
-// String returns the name of the constant.
+// String returns the name of the constant without its prefix.
 func (p Precision) String() string {
 	switch p {
-	case Auto:
+	case PrecisionAuto:
 		return "Auto"
-	case Precise:
+	case PrecisionPrecise:
 		return "Precise"
-	case Coalesced:
+	case PrecisionCoalesced:
 		return "Coalesced"
 	}
 	return fmt.Sprintf("Precision(%d)", int(p))

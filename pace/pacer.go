@@ -11,57 +11,63 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// Pacer hands out the tokens of a rate through a channel, so that callers can wait for
-// the next one and for other things in one select. Make one with [New], and [Pacer.Stop]
-// it when it is no longer needed: until then a goroutine feeds the channel.
+// Pacer hands out the tokens of a rate through a channel. Use one to wait, in one select, for the
+// next token and for other things. Make it with [New], and [Pacer.Stop] it when it is no longer
+// needed: until then a goroutine feeds the channel.
 //
-// The channel holds at most Burst tokens; while it is full no more come up, and nothing
-// runs. After any idle time exactly Burst tokens are there, and the next one comes an
-// interval after the first of them was taken. So in any window of length w at most
-// Burst + rate·(w + Slack) tokens go, to any number of receivers. That counts the instants at
-// which the pacer saw that a token was due or had been taken: where the system stops it between
-// that and the receiving, the next token can be received sooner after it.
+// All methods can be called from any goroutine. For entries that wait in order, or have costs or
+// deadlines, use the gates of package gate instead.
 //
-// The pacer makes up for its own lateness, but can't know how long a receiver waited for a
-// processor. With a Burst of 1, one that is away for longer than an interval has let tokens
-// go by; where intervals are a few tens of microseconds or less, that happens to everybody, and a
-// Burst of as many intervals as such a delay takes keeps the rate.
+// # The bound
 //
-// All methods can be called from any goroutine. For entries that wait in order, have costs
-// or deadlines, use the gates of package gate instead.
+// The channel holds at most Burst tokens. While it is full no more come up, and nothing runs. After
+// any idle time exactly Burst tokens are there. The next one comes an interval after the first of
+// them was taken.
+//
+// So in any window of length w at most Burst + rate·(w + Slack) tokens go, to any number of
+// receivers. That counts the instants at which the pacer saw that a token was due or had been
+// taken. If the system stops the pacer between that and the receiving, the next token can be
+// received sooner after it.
+//
+// # Slow receivers
+//
+// The pacer makes up for its own lateness. It can't know how long a receiver waited for a
+// processor. With a Burst of 1, a receiver that is away for longer than an interval misses tokens.
+// Where intervals are a few tens of microseconds or less, every receiver does. There, a Burst of as
+// many intervals as such a delay takes keeps the rate.
 type Pacer struct {
-	// C gives one value per token: the instant at which it was due, which is not later than
-	// the one at which it is received. It is never closed: a closed channel would give
+	// C gives one value per token: the instant at which the token was due. That is never later than
+	// the instant at which it is received. C is never closed, because a closed channel would give
 	// tokens without end. A stopped pacer gives none.
 	C <-chan time.Time
 
-	c     chan time.Time // the feeder sends; room for Burst-1, because its hand holds one
+	c     chan time.Time // the feeder sends; room for Burst-1, because the feeder holds one more
 	clk   *timing.Clock
 	exact timing.Precision
 	state schedule.Schedule // owned by the feeder: when the next token comes up, one by one
 	timer *timing.Timer     // owned by the feeder
 	done  chan struct{}     // closed by the feeder when it has ended
 
-	mu      sync.Mutex  // held by whoever has a call, until it is over
-	asked   atomic.Bool // somebody has a call for the feeder: set before, unset by the feeder
+	mu      sync.Mutex  // held for the whole of a call
+	asked   atomic.Bool // set by a goroutine before it hands a call to the feeder, which unsets it
 	calls   chan call   // run by the feeder, which always takes them before long
-	stopped bool        // guarded by mu, but written by the feeder meanwhile: it ends
+	stopped bool        // guarded by mu; the feeder writes it while the caller of Stop holds mu
 }
 
-// call is what the feeder is to do between two tokens.
+// call is what the feeder does between two tokens, for another goroutine.
 type call struct {
 	f     func()
-	ran   chan struct{} // closed when it has
-	freed bool          // a token was received to free the feeder, which is to put it back
-	token time.Time     // that one
+	ran   chan struct{} // closed when f has run
+	freed bool          // a token was received to free the feeder, which must put it back
+	token time.Time     // that token
 }
 
-// maxBurst is the largest Burst of a Pacer, whose channel has room for it: 400 MB.
+// maxBurst is the largest Burst of a Pacer. Its channel takes 400 MB.
 const maxBurst = 1 << 24
 
-// New returns a pacer for the given rate that starts with Burst tokens. It panics on the
-// zero Rate, on a burst that is negative or above 2^24, since each token of it takes memory,
-// and on an unknown precision.
+// New returns a pacer for the given rate that starts with Burst tokens. It panics on the zero Rate,
+// on an unknown precision, and on a negative burst. It also panics on a burst above 2^24, because
+// each token of it takes memory.
 func New(r Rate, o *Options) *Pacer {
 	if o == nil {
 		o = &Options{}
@@ -89,9 +95,8 @@ func New(r Rate, o *Options) *Pacer {
 	return p
 }
 
-// SetRate changes the rate at once. The tokens that are there, and the part of the next
-// one that has already come, stay. On a stopped pacer it does nothing. It panics on the
-// zero Rate.
+// SetRate changes the rate at once. Tokens that are there stay, and so does the part of the next
+// one that has already come. On a stopped pacer it does nothing. It panics on the zero Rate.
 func (p *Pacer) SetRate(r Rate) {
 	misuse.Rate("pace: Pacer.SetRate", r.Valid())
 	p.call(func() {
@@ -100,11 +105,13 @@ func (p *Pacer) SetRate(r Rate) {
 	})
 }
 
-// Hold takes back the tokens that are there and gives none until d from now. Then there
-// is one, or as much of one as there would have been, and the others come at the rate, so that
-// receivers don't burst. A hold is never
-// shortened: one that would end earlier than another changes nothing. A d that is not
-// positive, or a stopped pacer, does nothing.
+// Hold takes back the tokens that are there and gives none until d from now. Use it when the far
+// side asks to be left alone, as with a Retry-After.
+//
+// At the end of the hold one token is there, or as much of one as there would have been without the
+// hold. The others come at the rate, so receivers don't burst. A hold is never shortened: one that
+// would end earlier than another changes nothing. A d that is not positive does nothing, and
+// neither does a hold of a stopped pacer.
 func (p *Pacer) Hold(d time.Duration) {
 	if d <= 0 {
 		return
@@ -112,15 +119,14 @@ func (p *Pacer) Hold(d time.Duration) {
 	p.call(func() {
 		now := p.clk.Now()
 		if p.drain() {
-			p.state.Fill(now) // what was there is there again when the hold is over: one token of it
+			p.state.Fill(now) // at the end of the hold, one of the tokens that were there is there again
 		}
 		p.state.Hold(now, timing.Later(now, d))
 	})
 }
 
-// Stop ends the pacer. When it returns, the goroutine that fed the channel has ended, and
-// no token comes any more, those that were there included. C stays open. Calling it again
-// does nothing.
+// Stop ends the pacer. When it returns, the goroutine that fed the channel has ended. No token
+// comes any more, not even those that were there. C stays open. Calling it again does nothing.
 func (p *Pacer) Stop() {
 	p.call(func() {
 		p.stopped = true
@@ -131,9 +137,9 @@ func (p *Pacer) Stop() {
 
 // call has the feeder run f, unless the pacer is stopped.
 //
-// A select of the sending and the calls would cost the feeder more than all else that it does
-// for a token. So it sends, and looks for a call after that; where nobody receives, the caller
-// does, and has the token put back.
+// A select of the sending and the calls would cost the feeder more than all its other work for a
+// token. So it sends, and looks for a call after that. While no receiver takes the token, the
+// caller takes it to free the feeder, and has it put back.
 func (p *Pacer) call(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,18 +157,18 @@ func (p *Pacer) call(f func()) {
 	<-c.ran
 }
 
-// run runs a call.
+// run runs a call, in the feeder.
 func (p *Pacer) run(c call) {
 	p.asked.Store(false)
 	c.f()
 	close(c.ran)
 }
 
-// feed sends the tokens until the pacer is stopped. The next token is in its hand, so
-// with those in the channel there are Burst of them when it waits for a receiver.
+// feed sends the tokens until the pacer is stopped. It holds the next token itself, so with those
+// in the channel there are Burst of them while it waits for a receiver.
 //
-// It reads the clock when a token is not due at the very instant of the last reading, and when
-// one has been taken for which nobody waited.
+// It reads the clock where a token is not due at the very instant of the last reading. It also does
+// where a token had to wait for a receiver.
 func (p *Pacer) feed(since int64) {
 	defer close(p.done)
 	defer p.timer.Stop()
@@ -172,7 +178,7 @@ func (p *Pacer) feed(since int64) {
 		if due != now {
 			last := now
 			if now = p.clk.Now(); busy && due <= now {
-				p.state.Ran(now, last) // to send it took so long, if only because it woke somebody
+				p.state.Ran(now, last) // sending took so long, perhaps because it woke a goroutine
 			}
 		}
 		again := busy
@@ -182,7 +188,7 @@ func (p *Pacer) feed(since int64) {
 			continue
 		}
 		if again {
-			p.timer.Stop() // it has rung, and there may be many tokens before it is set again
+			p.timer.Stop() // it has rung, and many tokens may come before it is set again
 		}
 		now, since = p.offer(now, due, since)
 	}
@@ -202,21 +208,21 @@ func (p *Pacer) await(now, due int64) {
 	}
 }
 
-// offer sends the token that was due at that instant, and runs a call that has come meanwhile. It returns
-// the last reading of the clock, and the instant from which the next token takes an interval: since,
-// if a call has taken this token back.
+// offer sends the token that was due at that instant, and then runs a call that has come meanwhile.
+// It returns the last reading of the clock, and the instant from which the next token takes an
+// interval. If a call has taken this token back, that instant is since.
 func (p *Pacer) offer(now, due, since int64) (int64, int64) {
 	token := p.clk.Time(due)
 	for {
-		// A receiver waits, or there is room: the token goes when it comes up, and the
-		// next one comes an interval later, however late this goroutine is.
+		// A receiver waits, or there is room. The token goes when it comes up, and the next one
+		// comes an interval later, however late this goroutine is.
 		arrived := due
 		select {
 		case p.c <- token:
 		default:
 			p.timer.Stop()
 			p.c <- token
-			// It was the receiver who let time pass.
+			// The receiver let time pass, not this goroutine.
 			now = p.clk.Now()
 			arrived = p.state.Arrive(now)
 		}
@@ -234,20 +240,20 @@ func (p *Pacer) offer(now, due, since int64) (int64, int64) {
 		if c.f != nil {
 			p.run(c)
 		}
-		// Only a hold takes a token back that is on offer.
+		// Only a hold takes back a token that is on offer.
 		if !over || p.stopped || p.state.Held() > p.clk.Now() {
 			return now, since
 		}
 	}
 }
 
-// restore puts back the token that came first in the channel. If there is no room for the last
-// one any more, it returns that, and true.
+// restore puts token back as the first one in the channel. If there is no room for the last one any
+// more, it returns that, and true.
 func (p *Pacer) restore(token time.Time) (last time.Time, over bool) {
 	for range len(p.c) {
 		select {
 		case next := <-p.c:
-			p.c <- token // nobody else sends
+			p.c <- token // this goroutine is the only sender
 			token = next
 		default:
 		}
@@ -260,7 +266,7 @@ func (p *Pacer) restore(token time.Time) (last time.Time, over bool) {
 	}
 }
 
-// drain takes back what is in the channel, and reports whether there was anything.
+// drain takes back what is in the channel, and reports whether there was a token.
 func (p *Pacer) drain() (any bool) {
 	for {
 		select {

@@ -222,13 +222,13 @@ var noContext context.Context
 
 func TestNewPanics(t *testing.T) {
 	for want, f := range map[string]func(){
-		"pace: New: the rate must be valid, got the zero Rate":           func() { pace.New(pace.Rate{}, nil) },
-		"pace: New: Burst must not be negative, got -1":                  func() { pace.New(pace.PerSecond(1), &pace.Options{Burst: -1}) },
-		"pace: New: Burst must be at most 16777216, got 16777217":        func() { pace.New(pace.PerSecond(1), &pace.Options{Burst: 1<<24 + 1}) },
-		"pace: New: Precision must be Auto, Precise or Coalesced, got 7": func() { pace.New(pace.PerSecond(1), &pace.Options{Precision: 7}) },
-		"pace: Throttle: the rate must be valid, got the zero Rate":      func() { pace.Throttle[int](t.Context(), nil, pace.Rate{}, nil) },
-		"pace: Throttle: ctx must not be nil":                            func() { pace.Throttle[int](noContext, nil, pace.PerSecond(1), nil) },
-		"pace: Pacer.SetRate: the rate must be valid, got the zero Rate": func() { (&pace.Pacer{}).SetRate(pace.Rate{}) },
+		"pace: New: the rate must be valid, got the zero Rate":                                      func() { pace.New(pace.Rate{}, nil) },
+		"pace: New: Burst must not be negative, got -1":                                             func() { pace.New(pace.PerSecond(1), &pace.Options{Burst: -1}) },
+		"pace: New: Burst must be at most 16777216, got 16777217":                                   func() { pace.New(pace.PerSecond(1), &pace.Options{Burst: 1<<24 + 1}) },
+		"pace: New: Precision must be PrecisionAuto, PrecisionPrecise or PrecisionCoalesced, got 7": func() { pace.New(pace.PerSecond(1), &pace.Options{Precision: 7}) },
+		"pace: Throttle: the rate must be valid, got the zero Rate":                                 func() { pace.Throttle[int](t.Context(), nil, pace.Rate{}, nil) },
+		"pace: Throttle: ctx must not be nil":                                                       func() { pace.Throttle[int](noContext, nil, pace.PerSecond(1), nil) },
+		"pace: Pacer.SetRate: the rate must be valid, got the zero Rate":                            func() { (&pace.Pacer{}).SetRate(pace.Rate{}) },
 	} {
 		func() {
 			defer func() {
@@ -242,7 +242,7 @@ func TestNewPanics(t *testing.T) {
 }
 
 func TestPrecisionString(t *testing.T) {
-	if got := fmt.Sprint(pace.Auto, pace.Precise, pace.Coalesced, pace.Precision(9)); got != "Auto Precise Coalesced Precision(9)" {
+	if got := fmt.Sprint(pace.PrecisionAuto, pace.PrecisionPrecise, pace.PrecisionCoalesced, pace.Precision(9)); got != "Auto Precise Coalesced Precision(9)" {
 		t.Error(got)
 	}
 }

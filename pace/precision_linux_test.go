@@ -24,12 +24,12 @@ func TestPrecision(t *testing.T) {
 		precision pace.Precision
 		want      bool
 	}{
-		{"Auto", slow, slow, pace.Auto, true},
-		{"Auto at a high rate", fast, fast, pace.Auto, false},
-		{"Auto, made slow", fast, slow, pace.Auto, true},
-		{"Auto, made fast", slow, fast, pace.Auto, false},
-		{"Precise", fast, fast, pace.Precise, true},
-		{"Coalesced", slow, slow, pace.Coalesced, false},
+		{"Auto", slow, slow, pace.PrecisionAuto, true},
+		{"Auto at a high rate", fast, fast, pace.PrecisionAuto, false},
+		{"Auto, made slow", fast, slow, pace.PrecisionAuto, true},
+		{"Auto, made fast", slow, fast, pace.PrecisionAuto, false},
+		{"Precise", fast, fast, pace.PrecisionPrecise, true},
+		{"Coalesced", slow, slow, pace.PrecisionCoalesced, false},
 	} {
 		p := pace.New(c.rate, &pace.Options{Precision: c.precision})
 		p.SetRate(c.then)
@@ -66,7 +66,7 @@ func TestPrecisionOfOthers(t *testing.T) {
 	other := pace.New(pace.PerHour(1), nil)
 	defer other.Stop()
 	<-other.C
-	idle := pace.New(pace.PerSecond(1000), &pace.Options{Precision: pace.Precise})
+	idle := pace.New(pace.PerSecond(1000), &pace.Options{Precision: pace.PrecisionPrecise})
 	defer idle.Stop()
 	for range 3 {
 		<-idle.C // the next one comes up in a ms, and stays
@@ -87,7 +87,7 @@ func TestPrecisionOfOthersMeanwhile(t *testing.T) {
 	defer other.Stop()
 	<-other.C
 	slow := pace.PerSecond(1000)
-	busy := pace.New(slow, &pace.Options{Precision: pace.Precise, Burst: 1 << 20})
+	busy := pace.New(slow, &pace.Options{Precision: pace.PrecisionPrecise, Burst: 1 << 20})
 	defer busy.Stop()
 	var d time.Duration
 	for end := time.Now().Add(5 * time.Second); d < time.Minute && time.Now().Before(end); {
@@ -117,8 +117,8 @@ func TestThrottlePrecision(t *testing.T) {
 		precision pace.Precision
 		want      bool
 	}{
-		{"Auto", pace.Every(20 * time.Hour), pace.Auto, true},
-		{"Coalesced", pace.Every(20 * time.Hour), pace.Coalesced, false},
+		{"Auto", pace.Every(20 * time.Hour), pace.PrecisionAuto, true},
+		{"Coalesced", pace.Every(20 * time.Hour), pace.PrecisionCoalesced, false},
 	} {
 		in := make(chan int) // unbuffered: the stage has taken what was sent
 		ctx, cancel := context.WithCancel(t.Context())

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Rate is a number of events per span of time, exactly as it was written: 7 per
-// second stays 7 per second and never becomes 142,857,142 ns.
+// Rate is a number of events per span of time, kept exactly as it was written. 7 per second stays 7
+// per second and never becomes 142,857,142 ns. Make one with [PerSecond], [Per], [Every] or
+// [ParseRate].
 //
-// Rates can be compared with ==, which compares how they are written: 60 per
-// minute and 1 per second are different values for one pace. The zero Rate is
-// invalid, and every constructor that takes a Rate panics on it.
+// Rates can be compared with ==, which compares how they are written. So 60 per minute and 1 per
+// second are different values of one pace. The zero Rate is invalid, and every constructor that
+// takes a Rate panics on it.
 //
-// *Rate is a [flag.Value] and an [encoding.TextUnmarshaler]; Rate is an
-// [encoding.TextMarshaler].
+// *Rate is a [flag.Value] and an [encoding.TextUnmarshaler]; Rate is an [encoding.TextMarshaler].
 type Rate struct {
 	n    int64 // events; unlimited: -1
 	span time.Duration
@@ -48,7 +48,7 @@ func Every(interval time.Duration) Rate {
 	return Rate{1, interval}
 }
 
-// Unlimited returns the rate that holds nobody up.
+// Unlimited returns the rate without a limit: nothing waits for it.
 func Unlimited() Rate { return Rate{n: -1} }
 
 func rate(name string, n int, span time.Duration) Rate {
@@ -75,9 +75,9 @@ func (r Rate) Count() int { return int(max(r.n, 0)) }
 // Unlimited.
 func (r Rate) Span() time.Duration { return r.span }
 
-// Interval returns the time from one event to the next, rounded to the nearest
-// nanosecond. It is for show: schedules are kept with the exact ratio. It is 0 for
-// Unlimited and for rates above two a nanosecond.
+// Interval returns the time from one event to the next, rounded to the nearest nanosecond. Use it
+// to show a rate: schedules keep the exact ratio. It is 0 for Unlimited and for rates above two a
+// nanosecond.
 func (r Rate) Interval() time.Duration {
 	if r.n <= 0 {
 		return 0
@@ -121,10 +121,10 @@ func (r Rate) String() string {
 	return n + "/" + s
 }
 
-// ParseError says why a text is not a rate.
+// ParseError says why [ParseRate] did not take a text for a rate.
 type ParseError struct {
-	Text string // what was to be read
-	Rule string // what it breaks
+	Text string // the text, as it was given
+	Rule string // the rule that it breaks
 }
 
 // Error names the text and the rule.
@@ -135,10 +135,10 @@ func (e *ParseError) Error() string {
 // duration is what time.ParseDuration reads, unless it is too long.
 var duration = regexp.MustCompile(`^\+?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// ParseRate reads a rate: a whole number of at least 1, a slash, and a span, which
-// is one of the units s, m, h, d, ms, us and ns, or a duration as
-// [time.ParseDuration] reads it: "100/s", "5/10s", "60/m", "1/1.5s". "unlimited" is
-// [Unlimited]. Space at both ends is passed over.
+// ParseRate reads a rate such as "100/s", "5/10s", "60/m" or "1/1.5s". Use it for what comes from a
+// flag, a file or the network. It takes a whole number of at least 1, a slash, and a span. The span
+// is one of the units s, m, h, d, ms, us and ns, or a duration as [time.ParseDuration] reads it.
+// "unlimited" is [Unlimited]. Space at both ends is ignored.
 //
 // Any other text gives a *[ParseError] and the zero Rate.
 func ParseRate(s string) (Rate, error) {
@@ -179,8 +179,7 @@ func ParseRate(s string) (Rate, error) {
 	return Rate{n, d}, nil
 }
 
-// Set reads the rate from s, as [ParseRate] does. After an error the rate is as it
-// was.
+// Set reads the rate from s as [ParseRate] does. After an error the rate is unchanged.
 func (r *Rate) Set(s string) error {
 	v, err := ParseRate(s)
 	if err != nil {
@@ -190,8 +189,7 @@ func (r *Rate) Set(s string) error {
 	return nil
 }
 
-// UnmarshalText reads the rate as [ParseRate] does. After an error the rate is as it
-// was.
+// UnmarshalText reads the rate as [ParseRate] does. After an error the rate is unchanged.
 func (r *Rate) UnmarshalText(text []byte) error { return r.Set(string(text)) }
 
 // MarshalText returns the rate as [Rate.String] does. The zero Rate is an error.

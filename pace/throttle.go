@@ -8,18 +8,19 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// Throttle returns a channel that gives the values of in, in order, at no more than the
-// given rate. The instant that counts is the one at which a value is received: a reader
-// that was slow does not get the values that piled up in a burst, beyond the Burst of the
-// options. For a reader that waits it is the one at which Throttle saw that the value was
-// due: where the system stops it between that and the receiving, the next value can be
-// received sooner after it.
+// Throttle returns a channel that gives the values of in, in order, at no more than the given rate.
+// Use it to slow a channel down where no tokens are needed.
 //
-// The channel is closed when in is closed and its last value has been received, or when
-// ctx ends; a reader who must tell the two apart looks at ctx. Of the values taken from
-// in, at most one is lost when ctx ends. The goroutine behind it ends with the channel, so
-// read it to the end or end ctx. Throttle panics on a nil ctx, on the zero Rate, on a
-// negative burst and on an unknown precision.
+// The instant that counts is the one at which a value is received. So a slow reader does not get
+// values that piled up in a burst, beyond the Burst of the options. For a reader that already
+// waits, the instant is the one at which Throttle saw that the value was due. If the system stops
+// Throttle between that and the receiving, the next value can be received sooner after it.
+//
+// The channel is closed when in is closed and its last value has been received, or when ctx ends. A
+// reader that must tell the two apart looks at ctx. When ctx ends, at most one of the values taken
+// from in is lost. The goroutine behind the channel ends with it, so read it to the end or end ctx.
+//
+// Throttle panics on a nil ctx, on the zero Rate, on a negative burst and on an unknown precision.
 func Throttle[T any](ctx context.Context, in <-chan T, r Rate, o *Options) <-chan T {
 	if ctx == nil {
 		panic("pace: Throttle: ctx must not be nil")

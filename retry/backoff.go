@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Backoff gives the delays of a call. It is called with the number of the delay within the
-// call, 1 for the first, and with what it gave for the one before, 0 for the first. It may
-// be shared by any number of calls, in as many goroutines, so it has no state of its own:
-// what it needs to know is handed to it. A negative delay means none.
+// Backoff gives the delays of a call. Most callers want [FullJitter], which is the default. n is
+// the number of the delay within the call, 1 for the first. prev is the delay before it, 0 for the
+// first. A negative delay means none.
 //
-// The ones of this package are safe for any number, and never give more than their longest
-// delay. [FullJitter] is the one that most callers want, and the default. Constant and
-// Exponential delays send all those who failed together back together; they are for
-// tests, and for callers who are alone.
+// A Backoff may be shared by any number of calls, in as many goroutines. So it has no state of its
+// own: what it needs to know is passed to it.
+//
+// The backoffs of this package are safe for any n, and never give more than their longest delay.
+// [Constant] and [Exponential] delays send calls that failed together back together. Use them in
+// tests, and where there is a single caller.
 type Backoff func(n int, prev time.Duration) time.Duration
 
-// JitterOptions are the settings of the backoffs that choose at random. Nil, as well as the
-// zero value, means the defaults.
+// JitterOptions are the settings of the backoffs that choose at random. A nil *JitterOptions, as
+// well as the zero value, means the defaults.
 type JitterOptions struct {
-	// Rand returns a number from 0 to n-1, for n of at least 1, such as the method Int64N of
-	// a [rand.Rand] does. It is called by all goroutines that use the backoff, so a generator
-	// that is not safe for that is for tests. Nil means [rand.Int64N], which is, and which
-	// does not make them wait for each other.
+	// Rand returns a number from 0 to n-1, for an n of at least 1, as the method Int64N of a
+	// [rand.Rand] does. All goroutines that use the backoff call it, so it must be safe for that,
+	// but in tests. Nil means [rand.Int64N], which is safe and makes no goroutine wait for another.
 	Rand func(n int64) int64
 }
 
 // The four jitters and their names are from Marc Brooker, "Exponential Backoff And Jitter",
 // AWS Architecture Blog, 2015.
 
-// Constant returns a backoff whose delays are all d. It panics if d is negative; 0 is fine.
+// Constant returns a backoff of d each time. It panics if d is negative; 0 is fine.
 func Constant(d time.Duration) Backoff {
 	if d < 0 {
 		panic(fmt.Sprintf("retry: Constant: d must not be negative, got %v", d))
@@ -45,8 +45,8 @@ func Exponential(base, longest time.Duration) Backoff {
 	return func(n int, _ time.Duration) time.Duration { return double(base, longest, n) }
 }
 
-// FullJitter returns a backoff whose delays are anything from 0 to those of [Exponential].
-// Those who failed together spread as widely as they can. It panics as Exponential does.
+// FullJitter returns a backoff with delays of anything from 0 to those of [Exponential]. Calls that
+// failed together spread as widely as they can. It panics as Exponential does.
 func FullJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	check("FullJitter", base, longest)
 	random := o.source()
@@ -55,8 +55,8 @@ func FullJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	}
 }
 
-// EqualJitter returns a backoff whose delays are anything from half of those of [Exponential]
-// to the whole. No delay is next to none, at the price of a narrower spread. It panics as
+// EqualJitter returns a backoff with delays of anything from half of those of [Exponential] to the
+// whole. Use it where no delay may be close to 0; it spreads calls less widely. It panics as
 // Exponential does.
 func EqualJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	check("EqualJitter", base, longest)
@@ -67,8 +67,8 @@ func EqualJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	}
 }
 
-// DecorrelatedJitter returns a backoff whose delays are anything from base to three times the
-// one before, and at most longest; the first is anything from base to 3·base. It panics as
+// DecorrelatedJitter returns a backoff with delays of anything from base to three times the one
+// before, and at most longest. The first is anything from base to 3·base. It panics as
 // [Exponential] does.
 func DecorrelatedJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	check("DecorrelatedJitter", base, longest)
@@ -104,7 +104,7 @@ func (o *JitterOptions) source() func(int64) int64 {
 // double returns base·2^(n−1), or longest where that is less.
 func double(base, longest time.Duration, n int) time.Duration {
 	n = max(n, 1)
-	if base > longest>>(n-1) { // also where nothing is left of it
+	if base > longest>>(n-1) { // true also where the shift leaves 0
 		return longest
 	}
 	return base << (n - 1)
@@ -114,7 +114,7 @@ func double(base, longest time.Duration, n int) time.Duration {
 func between(random func(int64) int64, lo, hi time.Duration) time.Duration {
 	n := int64(hi - lo)
 	if n+1 > 0 {
-		n++ // so that hi itself is among them
+		n++ // so that hi itself may come out
 	}
 	return lo + time.Duration(random(n))
 }

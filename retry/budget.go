@@ -11,36 +11,38 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// Budget bounds the retries of all calls that share it: when most of what is sent out fails,
-// retries make things worse. Share one by all policies that talk to the same far side.
+// Budget bounds the retries of all calls that share it. Share one among all policies that talk to
+// the same far side: when most of what is sent fails, retries make things worse.
 //
-// A retry is allowed as long as there is one in either of two buckets. One gets Share of a
-// retry with every call, and holds up to Saved; it starts empty. The other fills by Floor a
-// second, and holds up to one second's worth; it starts full. So in any time of length w, in
-// which n calls begin, there are at most
+// A retry is allowed as long as there is one in either of two buckets:
+//
+//   - One gets Share of a retry with every call, and holds up to Saved. It starts empty.
+//   - The other gets Floor retries a second, and holds up to one second's worth. It starts full.
+//
+// So in any time of length w, in which n calls begin, there are at most
 //
 //	Saved + Share·n + Floor·(w + 1s)
 //
-// retries, and since the budget's first use even Saved fewer. A call whose retry is refused
-// ends with [ErrBudget], and the budget is unchanged.
+// retries. Counted from the budget's first use there are Saved fewer. A call that is refused a retry
+// ends with [ErrBudget]; the budget is then unchanged.
 //
-// The zero Budget works, with the defaults. It must not be copied, nor its settings be
-// changed, after its first use. It is safe for any number of goroutines. It takes no lock,
-// and while it is full, because nobody has to retry, calls do no more than read it.
+// The zero Budget works, with the defaults. After its first use it must not be copied, and its
+// settings must not be changed. It is safe for concurrent use. It takes no lock. While it is full,
+// because no call has to retry, calls only read it.
 //
-// Sources: the retry budget of Twitter's Finagle (a share of calls and a floor per second),
-// and retry throttling in gRPC (proposal A6: a bucket without a clock).
+// Sources: the retry budget of Twitter's Finagle (a share of calls and a floor per second), and
+// retry throttling in gRPC (proposal A6: a bucket without a clock).
 type Budget struct {
-	// Share is how many retries every call brings, to the nearest millionth. 0 means 0.2.
-	// Negative, and NaN, means none.
+	// Share is how many retries every call brings, to the nearest millionth. 0 means 0.2. A
+	// negative share means none, and so does NaN.
 	Share float64
 
-	// Floor is the number of retries a second that are there without any calls. 0 means 10.
-	// Negative means none.
+	// Floor is how many retries a second there are even without calls. 0 means 10. Negative means
+	// none.
 	Floor int
 
-	// Saved is the number of retries that calls without any may save up. 0 means 100.
-	// Negative means 1, which is the least that is of any use.
+	// Saved is how many retries can be saved up by calls that need none. 0 means 100. Negative
+	// means 1, the least that is of any use.
 	Saved int
 
 	// Clock is where the time of the floor comes from. Nil means the real clock.
@@ -52,10 +54,10 @@ type Budget struct {
 	floor atomic.Int64 // the instant at which the floor is full again
 }
 
-// coin is the unit in which retries are counted: a millionth.
+// coin is one retry, in the unit in which they are counted: millionths.
 const coin = 1_000_000
 
-// call counts a call.
+// call adds what a call brings.
 func (b *Budget) call() {
 	share, most := b.share(), b.most()
 	for {
@@ -93,7 +95,7 @@ func (b *Budget) take() bool {
 	now := b.clk.Now()
 	for {
 		old := b.floor.Load()
-		// Whoever read the clock earlier than others but got here later finds less, not more.
+		// A goroutine that read the clock earlier but got here later finds less, not more.
 		full := max(old, now) + interval
 		if full-now > n*interval {
 			return false
@@ -104,7 +106,7 @@ func (b *Budget) take() bool {
 	}
 }
 
-// share returns what a call brings.
+// share returns what a call brings, in millionths.
 func (b *Budget) share() int64 {
 	switch {
 	case b.Share == 0:
@@ -115,7 +117,7 @@ func (b *Budget) share() int64 {
 	return 0 // negative or not a number
 }
 
-// most returns what calls may save up.
+// most returns how much calls may save up, in millionths.
 func (b *Budget) most() int64 {
 	if b.Saved == 0 {
 		return 100 * coin

@@ -12,24 +12,24 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// call is the state of one call, which belongs to its goroutine. Its context is the
-// caller's, and it lives no longer than the call.
+// call is the state of one call and belongs to its goroutine. Its context is the caller's, and it
+// lives no longer than the call.
 type call struct {
 	ctx context.Context
-	p   Policy // a copy, so that one made for a single call need not be on the heap
+	p   Policy // a copy, so that a policy made for a single call need not be on the heap
 	clk *timing.Clock
 	now int64 // when the call began, or the last attempt returned
-	end int64 // after which no attempt begins; Never: no bound
+	end int64 // no attempt begins later; Never: no bound
 
-	attempts  int           // that failed
+	attempts  int           // attempts that failed
 	throttles int           // attempts that were throttled
-	delays    int           // that were asked of the backoff
-	prev      time.Duration // the last of them
+	delays    int           // delays that the backoff gave
+	prev      time.Duration // the last of these delays
 
-	// What is known of the last attempt.
+	// About the last attempt.
 	last    error
 	verdict Verdict
-	lost    bool // it counts for nothing, and is made again at once
+	lost    bool // it was lost with its connection: it does not count, and is made again at once
 	hint    time.Duration
 
 	timer *timing.Timer // made when it is first needed
@@ -44,8 +44,8 @@ func newCall(ctx context.Context, p *Policy) call {
 	return c
 }
 
-// clock returns the call's clock, which is made when it is first needed: most calls succeed
-// at once.
+// clock returns the call's clock. It is made when it is first needed, because most calls succeed at
+// once.
 func (c *call) clock() *timing.Clock {
 	if c.clk == nil {
 		c.clk = timing.New(c.p.Clock)
@@ -53,13 +53,12 @@ func (c *call) clock() *timing.Clock {
 	return c.clk
 }
 
-// fail returns the error that the call ends with.
+// fail returns the error that the call ends with, for that reason.
 func (c *call) fail(reason error) error {
 	return &Error{Last: c.last, Reason: reason, Attempts: c.attempts, Throttles: c.throttles}
 }
 
-// judge takes note of an attempt that did not succeed, and returns what the gate is to be
-// told.
+// judge records an attempt that did not succeed, and returns the error to leave the gate with.
 func (c *call) judge(err error) error {
 	c.now = c.clock().Now()
 	if e, ok := err.(*lost.Error); ok {
@@ -91,8 +90,8 @@ func (c *call) judge(err error) error {
 	return gate.Throttled(told, err)
 }
 
-// next decides whether there is another attempt. If so, it sleeps until it may be made;
-// if not, it returns the error that the call ends with.
+// next decides whether there is another attempt. If so, it sleeps until the attempt may be made. If
+// not, it returns the error that the call ends with.
 func (c *call) next() error {
 	throttled := c.verdict == VerdictThrottle
 	if !c.lost {
@@ -116,7 +115,7 @@ func (c *call) next() error {
 	queues := throttled && c.p.Gate != nil
 	delay := c.delay()
 	if queues && c.held(delay) {
-		delay = 0 // the gate keeps everyone out for as long, so the call may as well queue
+		delay = 0 // the gate holds all callers for as long, so the call can queue at once
 	}
 	at := timing.Later(c.now, delay)
 	if at > c.end {
@@ -151,13 +150,13 @@ func (c *call) delay() time.Duration {
 	return max(c.prev, c.hint)
 }
 
-// held reports whether the gate keeps everyone out for as long as the delay lasts.
+// held reports whether the gate holds all callers for at least the delay.
 func (c *call) held(delay time.Duration) bool {
 	s, ok := gate.StatsOf(c.p.Gate)
 	return ok && timing.Later(c.clock().Now(), s.HeldFor) >= timing.Later(c.now, delay)
 }
 
-// count adds one to a if first, or else to b, and stays at the largest number.
+// count adds one to a if first, or else to b. It stops at the largest number.
 func count(first bool, a, b *int) {
 	if !first {
 		a = b

@@ -8,23 +8,25 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// These are the reasons for which a call makes no further attempt, as found in
-// Error.Reason. The others are: the [context.Cause] of a context that is done; a
-// *[gate.DeadlineError], which matches [context.DeadlineExceeded], where the next delay or
-// the wait at the gate would outlast the context's deadline; and whatever else the gate
-// says to who enters, such as [gate.ErrGaveUp].
+// These are the reasons for which a call makes no further attempt, as found in Error.Reason. There
+// are others:
+//
+//   - The [context.Cause] of a context that is done.
+//   - A *[gate.DeadlineError], where the next delay or the wait at the gate would outlast the
+//     context's deadline. It matches [context.DeadlineExceeded].
+//   - Any other error with which the gate refuses an entry, such as [gate.ErrGaveUp].
 var (
 	// ErrStopped: the error was marked by [Stop], or classified as VerdictStop.
 	ErrStopped = errors.New("stopped")
 
-	// ErrAttempts: Policy.Attempts have failed.
+	// ErrAttempts: as many attempts as Policy.Attempts have failed.
 	ErrAttempts = errors.New("no attempts left")
 
-	// ErrThrottles: Policy.Throttles have been throttled.
+	// ErrThrottles: as many attempts as Policy.Throttles have been throttled.
 	ErrThrottles = errors.New("throttled too often")
 
-	// ErrElapsed: the next attempt would begin later than Policy.Elapsed allows. It has a method
-	// Timeout() bool, by which it says that it is a timeout.
+	// ErrElapsed: the next attempt would begin later than Policy.Elapsed allows. Its method
+	// Timeout() bool reports true.
 	ErrElapsed error = elapsedError{}
 
 	// ErrBudget: Policy.Budget has no retry left.
@@ -39,8 +41,8 @@ type elapsedError struct{}
 func (elapsedError) Error() string { return "no time left" }
 func (elapsedError) Timeout() bool { return true }
 
-// Error is what every call that did not succeed ends with. It unwraps to both the last
-// failure and the reason why it was the last, so errors.Is and errors.As find either.
+// Error is the error of every call that did not succeed. It unwraps to both the last failure and
+// the reason why it was the last, so errors.Is and errors.As find either.
 type Error struct {
 	// Last is the error of the last attempt, without the mark of [Stop] or [After]. Nil
 	// means that there was no attempt.
@@ -56,8 +58,8 @@ type Error struct {
 	Throttles int
 }
 
-// Error returns the text of both errors. That of an error which stopped the first attempt
-// stands alone: it reads as if nobody had thought of trying again.
+// Error returns the text of both errors. If the first attempt was stopped, it returns the text of
+// Last alone, as if the call had no policy.
 func (e *Error) Error() string {
 	switch {
 	case e.Last == nil:
@@ -80,8 +82,9 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Last, e.Reason}
 }
 
-// Stop marks err as not worth another attempt, whatever the policy's Classify would say. The
-// call ends with err itself, unmarked, as Error.Last. A nil err stays nil: it is a success.
+// Stop marks err as not worth another attempt, whatever the policy's Classify would say. Return it
+// from the function, for an error that is known to be permanent. The call ends with err itself,
+// unmarked, as Error.Last. A nil err stays nil: it is a success.
 func Stop(err error) error {
 	if err == nil {
 		return nil
@@ -94,12 +97,12 @@ type stopped struct{ err error }
 func (e *stopped) Error() string { return e.err.Error() }
 func (e *stopped) Unwrap() error { return e.err }
 
-// After marks err with a hint: the next attempt begins not before d from when the function
-// returned. It remains a failure, which counts; see [Throttled] for a throttle. A d of 0 or
-// less is no hint. A nil err stays nil: it is a success.
+// After marks err with a hint: the next attempt begins no earlier than d after the function
+// returned. The attempt still counts as a failure; see [Throttled] for a throttle. A d of 0 or less
+// is no hint. A nil err stays nil: it is a success.
 //
-// If an error has several hints, the longest counts. See Policy.MaxRetryAfter for hints that
-// are too long.
+// If an error has several hints, the longest counts. See Policy.MaxRetryAfter for hints that are
+// too long.
 func After(d time.Duration, err error) error {
 	if err == nil {
 		return nil
@@ -115,8 +118,8 @@ type delayed struct {
 func (e *delayed) Error() string { return e.err.Error() }
 func (e *delayed) Unwrap() error { return e.err }
 
-// Throttled marks err as the far side's word that there was too much, with the hint that
-// came with it; 0 and anything negative means none. It is [gate.Throttled].
+// Throttled marks err as a throttle: the far side said that there was too much. after is the hint
+// that came with it; 0 and anything negative means none. It is [gate.Throttled].
 func Throttled(after time.Duration, err error) error { return gate.Throttled(after, err) }
 
 // hint returns the longest hint in err and all that it wraps, or 0.
@@ -139,8 +142,8 @@ func hint(err error) time.Duration {
 	return longest
 }
 
-// unmarked returns err without the marks around it. Marks that the function has wrapped
-// itself stay where they are: its words count.
+// unmarked returns err without the marks around it. Marks that the function has wrapped itself stay
+// where they are, for the sake of its text.
 func unmarked(err error) error {
 	for {
 		switch e := err.(type) {
@@ -154,8 +157,8 @@ func unmarked(err error) error {
 	}
 }
 
-// tooLate says that the next delay would outlast the context's deadline. It is the gate's
-// error for that, in words that fit here.
+// tooLate says that the next delay would outlast the context's deadline. It is the gate's error for
+// that, with a text for a delay.
 type tooLate struct{ *gate.DeadlineError }
 
 func (e tooLate) Error() string {
@@ -164,5 +167,6 @@ func (e tooLate) Error() string {
 
 func (e tooLate) Unwrap() error { return e.DeadlineError }
 
-// errUnfinished is what the gate gets from an attempt that panicked or ended its goroutine.
+// errUnfinished is the error with which an attempt leaves the gate that panicked or ended its
+// goroutine.
 var errUnfinished = errors.New("retry: the attempt panicked or ended its goroutine")

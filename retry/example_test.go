@@ -15,7 +15,7 @@ import (
 	"github.com/escapement-go/escapement/retry"
 )
 
-// flaky fails as often as told.
+// flaky returns a function that fails that many times and then succeeds.
 func flaky(failures int) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		if failures > 0 {
@@ -25,6 +25,52 @@ func flaky(failures int) func(context.Context) (string, error) {
 		return "hello", nil
 	}
 }
+
+// A policy as a program would have it, shared by all of its calls. The first call is throttled once
+// and fails once. The second one fails for good.
+func Example() {
+	api := gate.NewAdaptive(pace.PerSecond(1000), nil)
+	policy := &retry.Policy{
+		Attempts:       5,                // failures; throttles are not counted
+		Elapsed:        time.Minute,      // no attempt begins later
+		AttemptTimeout: 10 * time.Second, // of one attempt, without the wait at the gate
+		MaxRetryAfter:  30 * time.Second, // a longer hint ends the call at once
+		Backoff:        retry.FullJitter(time.Millisecond, 10*time.Second, nil),
+		Gate:           api,             // a throttle slows all callers down
+		Budget:         &retry.Budget{}, // retries for at most a fifth of the calls, and 10 a second
+		Classify: func(err error) retry.Verdict {
+			if errors.Is(err, errNoSuchPage) {
+				return retry.VerdictStop
+			}
+			return retry.Classify(err)
+		},
+		OnRetry: func(e retry.Event) { fmt.Println("again:", e.Err) },
+	}
+
+	outcomes := []error{
+		retry.Throttled(2*time.Millisecond, errors.New("429 Too Many Requests")),
+		errors.New("connection reset"),
+		nil,
+		errNoSuchPage,
+	}
+	fetch := retry.Wrap(policy, func(_ context.Context, page int) (string, error) {
+		err := outcomes[0]
+		outcomes = outcomes[1:]
+		return fmt.Sprint("page ", page), err
+	})
+
+	page, err := fetch(context.Background(), 1)
+	fmt.Println(page, err)
+	_, err = fetch(context.Background(), 2)
+	fmt.Println(err, errors.Is(err, retry.ErrStopped))
+	// Output:
+	// again: throttled for 2ms: 429 Too Many Requests
+	// again: connection reset
+	// page 1 <nil>
+	// no such page true
+}
+
+var errNoSuchPage = errors.New("no such page")
 
 func ExampleDo() {
 	// Nil would do, too: 4 attempts, full jitter.
@@ -171,7 +217,7 @@ func ExampleClassify() {
 }
 
 func ExampleBudget() {
-	// Everything that talks to one far side shares a budget: one retry for every two calls.
+	// All calls of one far side share a budget: one retry for every two calls.
 	p := &retry.Policy{
 		Backoff: retry.Constant(0),
 		Budget:  &retry.Budget{Share: 0.5, Floor: -1},
@@ -193,7 +239,7 @@ func ExampleBudget() {
 }
 
 func ExampleBackoff() {
-	// One of your own: 1 s, 2 s, 3 s and so on.
+	// A backoff of your own: 1 s, 2 s, 3 s and so on.
 	var linear retry.Backoff = func(n int, _ time.Duration) time.Duration {
 		return time.Duration(min(n, 60)) * time.Second
 	}
@@ -246,7 +292,7 @@ func ExampleJitterOptions() {
 	// Output: 769ms 1.233s 3.138s
 }
 
-// A far side that throttles for ever is given up, also where the gate does not listen.
+// A call ends even if the far side throttles for ever and the gate does not listen to it.
 func ExamplePolicy_throttles() {
 	p := &retry.Policy{Throttles: 3, Backoff: retry.Constant(time.Millisecond), Gate: gate.NewConcurrency(4)}
 	err := retry.Run(context.Background(), p, func(context.Context) error {

@@ -11,14 +11,14 @@ import (
 	"github.com/escapement-go/escapement/internal/within"
 )
 
-// Do calls f until it succeeds, as the policy says, and returns what it returned. A nil
-// policy means the defaults.
+// Do calls f until it succeeds, as the policy says, and returns what f returned. Use it for calls
+// that may fail for a while: over a network, or because the far side is busy. A nil policy means
+// the defaults.
 //
-// Any failure is an *[Error], which matches both what went wrong last and why there was no
-// further attempt; the result is then that of the last attempt, if there was one, and f's to
-// make sense of. If ctx is done, its [context.Cause] is the reason; f is not called if that
-// is so from the start. If f panics or ends its goroutine, the gate is left all the same and
-// the panic goes on.
+// Any failure is an *[Error], which matches both the last failure and the reason why there was no
+// further attempt. The result is then that of the last attempt, if there was one: f decides what it
+// means. If ctx is done, its [context.Cause] is the reason. If ctx is done from the start, f is not
+// called. If f panics or ends its goroutine, the gate is left all the same and the panic goes on.
 //
 // Do starts no goroutine. A first attempt that succeeds without a gate, a bound on time and a
 // budget reads no clock and allocates nothing. Do panics if ctx or f is nil.
@@ -44,8 +44,8 @@ func Run(ctx context.Context, p *Policy, f func(context.Context) error) error {
 	return err
 }
 
-// Wrap returns a function that is f under the policy: each of its calls is a [Do]. It panics
-// if f is nil.
+// Wrap returns f under the policy, so that each call of the function is a [Do]. Use it to hand f to
+// a stage of package group. It panics if f is nil.
 func Wrap[A, B any](p *Policy, f func(context.Context, A) (B, error)) func(context.Context, A) (B, error) {
 	if f == nil {
 		panic("retry: Wrap: f must not be nil, got nil")
@@ -60,7 +60,7 @@ func Wrap[A, B any](p *Policy, f func(context.Context, A) (B, error)) func(conte
 
 var defaults Policy
 
-// do makes the first attempt without a call's state, if there is nothing else to it.
+// do makes the first attempt without the state of a call, if it needs none.
 func do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
 	if p == nil {
 		p = &defaults
@@ -82,7 +82,7 @@ func do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error
 	return again(ctx, p, f, v, err)
 }
 
-// begin is a call that needs its state from the first attempt on.
+// begin makes a call that needs its state from the first attempt on.
 func begin[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (v T, err error) {
 	if g := reflect.ValueOf(p.Gate); g.Kind() == reflect.Pointer && g.IsNil() {
 		panic(fmt.Sprintf("retry: Policy.Gate must not be a nil %T", p.Gate))
@@ -94,7 +94,7 @@ func begin[T any](ctx context.Context, p *Policy, f func(context.Context) (T, er
 	return loop(&c, f, v)
 }
 
-// again is what follows a first attempt that did not succeed.
+// again goes on after a first attempt that did not succeed.
 func again[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error), v T, err error) (T, error) {
 	c := newCall(ctx, p)
 	c.judge(err)
@@ -104,7 +104,7 @@ func again[T any](ctx context.Context, p *Policy, f func(context.Context) (T, er
 	return loop(&c, f, v)
 }
 
-// loop makes attempts until it is over. v is the result of the one before.
+// loop makes attempts until the call is over. v is the result of the one before.
 func loop[T any](c *call, f func(context.Context) (T, error), v T) (T, error) {
 	for {
 		pass, err := c.enter()
@@ -130,13 +130,13 @@ func attempt[T any](c *call, pass gate.Pass, f func(context.Context) (T, error))
 	}()
 	v, err = f(ctx)
 	if left = nil; err != nil {
-		left = errUnfinished // should Classify panic
+		left = errUnfinished // in case Classify panics
 		left = c.judge(err)
 	}
 	return v, err
 }
 
-// enter enters the gate, and returns the reason why that can't be done.
+// enter enters the gate, or returns the reason why the call ends.
 func (c *call) enter() (gate.Pass, error) {
 	if c.p.Gate == nil {
 		return gate.Pass{}, nil

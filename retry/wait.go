@@ -8,8 +8,8 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// sleep sleeps until the instant given, or until the call's context is done, in which case it
-// returns the cause. A done context wins over an instant that has come.
+// sleep sleeps until the given instant. If the call's context is done first, it returns the cause.
+// A done context wins over an instant that has come.
 func (c *call) sleep(at int64) error {
 	clk := c.clock()
 	for {
@@ -32,9 +32,8 @@ func (c *call) sleep(at int64) error {
 	}
 }
 
-// attemptContext returns the context of an attempt. On the real clock it is the standard
-// library's own, because of what is derived from it: there it alone can make Err say
-// [context.DeadlineExceeded].
+// attemptContext returns the context of an attempt. On the real clock it is the standard library's
+// own. Only with that does Err say [context.DeadlineExceeded] in the contexts derived from it.
 func (c *call) attemptContext() (context.Context, func()) {
 	d := c.p.AttemptTimeout
 	switch {
@@ -46,8 +45,8 @@ func (c *call) attemptContext() (context.Context, func()) {
 	return until(c.ctx, c.clock(), timing.Later(c.clock().Now(), d), context.DeadlineExceeded)
 }
 
-// until returns a context that ends at an instant of the clock, with the cause given, and a
-// function that must be called when it is no longer needed.
+// until returns a context that ends at an instant of the clock, with the given cause. The function
+// that it returns must be called when the context is no longer needed.
 func until(parent context.Context, clk *timing.Clock, at int64, cause error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var mu sync.Mutex // guards the alarm
@@ -56,7 +55,7 @@ func until(parent context.Context, clk *timing.Clock, at int64, cause error) (co
 		mu.Lock()
 		now := clk.Now()
 		alarm.Rang()
-		if now < at && ctx.Err() == nil { // it came too early, and is still needed
+		if now < at && ctx.Err() == nil { // the alarm came too early, and is still needed
 			alarm.Set(now, at)
 		}
 		mu.Unlock()

@@ -40,9 +40,9 @@ const (
 // people use who have none.
 func All() []measure.Candidate {
 	return []measure.Candidate{
-		{Name: Auto, New: newRate(pace.Options{Precision: pace.Auto}), Slack: slack},
-		{Name: Precise, New: newRate(pace.Options{Precision: pace.Precise}), Slack: slack},
-		{Name: Coalesced, New: newRate(pace.Options{Precision: pace.Coalesced}), Slack: slack},
+		{Name: Auto, New: newRate(pace.Options{Precision: pace.PrecisionAuto}), Slack: slack},
+		{Name: Precise, New: newRate(pace.Options{Precision: pace.PrecisionPrecise}), Slack: slack},
+		{Name: Coalesced, New: newRate(pace.Options{Precision: pace.PrecisionCoalesced}), Slack: slack},
 		{Name: "pace.Pacer", New: newPacer, Slack: slack},
 		{Name: XTime, New: newXTime, Peer: true},
 		{Name: "uber/ratelimit", New: newUber(), Peer: true, Deaf: true},

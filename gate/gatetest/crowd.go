@@ -50,7 +50,7 @@ func stampede(t *trial) {
 	}
 }
 
-// race has goroutines enter and leave in parallel, some of which give up meanwhile.
+// race has goroutines enter and leave in parallel. Some of them give up meanwhile.
 func race(t *trial) {
 	t.fresh()
 	g := t.g
@@ -129,8 +129,8 @@ func crowd(t *trial) {
 	t.whole("after a crowd")
 }
 
-// through makes sure that each entry that has returned was let in, or gave up if it was to. It returns how
-// many still wait, and the cost of all that have not given up.
+// through makes sure that each returned entry was admitted, or gave up if it was told to. It
+// returns how many still wait, and the cost of all that have not given up.
 func (t *trial) through(quits map[*entry]bool, why string) (waiting, tokens int) {
 	t.Helper()
 	for _, e := range t.open {
@@ -148,7 +148,7 @@ func (t *trial) through(quits map[*entry]bool, why string) (waiting, tokens int)
 	return waiting, tokens
 }
 
-// span makes sure that no more went than may in any span that begins with from.
+// span makes sure that no span that begins with from has more grants than may be.
 func (t *trial) span(grants []*entry, from *entry) {
 	t.Helper()
 	for _, to := range grants {
@@ -168,7 +168,7 @@ func (t *trial) span(grants []*entry, from *entry) {
 }
 
 func goroutines(t *trial) {
-	// What the gate itself needs, it may have got ready now.
+	// Let the gate start now what it needs for itself.
 	t.fill(t.s.Capacity)
 	ctx, quit := t.quitter()
 	e := t.arrive(ctx, 1)
@@ -221,8 +221,7 @@ func goroutines(t *trial) {
 	}
 }
 
-// labelled returns the goroutines that carry the label, from which ever goroutine they
-// have it, and how many they are.
+// labelled returns the goroutines that carry the label, also inherited, and how many they are.
 func labelled(label string) (count int, stacks string) {
 	var buf bytes.Buffer
 	pprof.Lookup("goroutine").WriteTo(&buf, 1)

@@ -119,7 +119,7 @@ func doneContext(t *trial) {
 		}, context.Canceled},
 		{"a deadline in the past", func() context.Context { return t.limit(-1) }, context.DeadlineExceeded},
 	}
-	// Often, because a select between the two is right half of the time.
+	// Often, because a select between the two is right in half of the cases.
 	const often = 20
 	for _, c := range causes {
 		for range often {
@@ -168,7 +168,7 @@ func tooCostly(t *trial) {
 	calls("on a full gate")
 	t.full("after entries that were too costly")
 	e := t.arrive(t.ctx, 1)
-	calls("behind one who waits")
+	calls("behind an entry that waits")
 	t.leaveOne()
 	t.in(e, "one token being back")
 	t.whole("after entries that were too costly")
@@ -269,7 +269,7 @@ func leftTwice(t *trial) {
 	first := t.held[0]
 	t.leave(first)
 	func() {
-		// A gate that can tell may panic.
+		// A gate that notices may panic.
 		defer func() { _ = recover() }()
 		first.pass.Leave(nil)
 	}()

@@ -65,28 +65,28 @@ func ExampleChecks() {
 	// refused try: A TryEnter that is refused takes nothing.
 	// refused pass: The zero Pass, and the pass of an entry that was refused, do nothing.
 	// done context: A done context wins over a free token; its cause comes back, and nothing is taken.
-	// wake-up: An entry waits while the gate is full, and is let in when a token is back.
-	// order: Who waits is let in in order of arrival.
+	// wake-up: An entry waits while the gate is full, and is admitted when a token is back.
+	// order: Entries that wait are admitted in order of arrival.
 	// overtaking: Light entries never overtake a heavy one that waits.
-	// cancelled head: When the first who waits gives up, it costs nothing and the others move up.
-	// cancelled middle: When one in the middle gives up, it costs nothing and the others move up.
-	// cancelled tail: When the last gives up, it costs nothing and the others stay where they are.
+	// cancelled head: When the first entry that waits gives up, it costs nothing and the others move up.
+	// cancelled middle: When an entry in the middle gives up, it costs nothing and the others move up.
+	// cancelled tail: When the last entry gives up, it costs nothing and the others stay where they are.
 	// cancelled many: Any number of entries that give up cost nothing.
-	// photo finish: An entry whose context ends in the instant of its grant is in, or was never there.
+	// photo finish: If the context ends in the instant of the grant, the entry is admitted, or was never there.
 	// too costly: A cost above the capacity is a *gate.CapacityError at once, and takes nothing.
 	// misuse: A cost below 1 and a nil context panic, and take nothing.
 	// deadline: A deadline that can't be met ends the wait, at once where that is known; it takes nothing.
 	// settle down: Settling for less gives tokens back at once.
-	// settle up: Settling for more is a debt that those who come next wait for.
+	// settle up: Settling for more is a debt that later entries wait for.
 	// settle to nothing: Settling for 0 gives everything back, once.
 	// do: Do leaves the gate when the work fails.
 	// do panics: Do leaves the gate when the work panics or ends its goroutine.
-	// all or nothing: Who is refused or gives up for want of a slot takes no token that time has brought.
+	// all or nothing: An entry that is refused or gives up for want of a slot takes no token that time has brought.
 	// left twice: Leaving a second time gives nothing back.
-	// hold: A gate that can be held lets nobody in until the hold is over, whoever waits and whoever comes.
+	// hold: A gate that can be held admits no entry until the hold is over, whether it waits or comes later.
 	// hold length: A hold is never shortened, and one that is not positive is none.
 	// hold and deadline: A deadline before the end of a hold fails at once with a *gate.DeadlineError.
-	// after a hold: When a hold is over, no more go than may.
+	// after a hold: After a hold, no more tokens go than may.
 	// hold in stats: The statistics, where there are any, tell of a hold.
 	// stampede: Any number of goroutines at once get the capacity, and no more.
 	// crowd: A crowd that comes, waits, gives up and leaves gets what is there, never more, never less.

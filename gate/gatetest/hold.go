@@ -8,17 +8,17 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// holder is a gate that can be held. Nobody needs to be one.
+// holder is a gate that can be held. A gate need not be one.
 type holder interface{ Hold(d time.Duration) }
 
-// hold holds the gate for d, and returns the instant before which nobody may get in.
+// hold holds the gate for d, and returns the instant before which no entry may be admitted.
 func (t *trial) hold(d time.Duration) time.Time {
 	end := t.now().Add(d)
 	t.g.(holder).Hold(d)
 	return end
 }
 
-// notBefore makes sure that the entry gets in when the hold is over, and not before.
+// notBefore makes sure that the entry is admitted when the hold is over, and not before.
 func (t *trial) notBefore(end time.Time, e *entry, why string) {
 	t.Helper()
 	t.in(e, why+", when it is over")
@@ -27,8 +27,8 @@ func (t *trial) notBefore(end time.Time, e *entry, why string) {
 	}
 }
 
-// closed makes sure that nobody gets in before the end of the hold that is the only one, and
-// that somebody does then.
+// closed makes sure that no entry is admitted before the end of the hold, which is the only one,
+// and that one is admitted then.
 func (t *trial) closed(end time.Time, why string) {
 	t.Helper()
 	t.begin()
@@ -58,29 +58,28 @@ func (t *trial) closed(end time.Time, why string) {
 	}
 }
 
-// aWhile is how long a hold is that the suite waits for: all tokens are back before it
-// is over.
+// aWhile is how long a hold lasts that the suite waits for: all tokens are back before it is over.
 func (t *trial) aWhile() time.Duration {
 	return 10*time.Millisecond + time.Duration(t.s.Capacity)*t.s.Back
 }
 
 func holdKeepsOut(t *trial) {
 	if _, ok := t.g.(holder); !ok {
-		return // it is nobody's duty
+		return // a gate need not have it
 	}
 	t.closed(t.hold(t.aWhile()), "a new gate being held")
 	t.whole("after a hold")
 
-	// Who waits already is held as well.
+	// Entries that wait already are held as well.
 	if !t.s.exact() && !t.s.Slots {
-		return // it may get in before it can be held
+		return // the entry may be admitted before the gate can be held
 	}
 	t.fresh()
 	t.fill(t.s.Capacity)
 	e := t.arrive(t.ctx, 1)
 	t.waits(e, "on a full gate")
 	end := t.hold(t.aWhile())
-	const why = "a full gate being held where somebody waits, and everybody having left"
+	const why = "a full gate being held where an entry waits, and all others having left"
 	t.leaveAll()
 	t.elapse(t.aWhile() - 1)
 	if t.s.exact() {
@@ -134,7 +133,7 @@ func holdAndDeadline(t *trial) {
 	t.fill(t.s.Capacity)
 	e := t.arrive(t.limit(d/2), 1)
 	if t.rest(); e.returned() {
-		t.in(e, "on a full gate, long before the deadline") // time has let it in
+		t.in(e, "on a full gate, long before the deadline") // time has admitted it
 		return
 	}
 	t.hold(d)
@@ -158,7 +157,7 @@ func noBurstAfterHold(t *trial) {
 		most = t.s.Most
 	}
 	if most == nil {
-		return // any number may go
+		return // there is no bound
 	}
 	end := t.hold(t.aWhile())
 	var line []*entry

@@ -2,7 +2,7 @@ package gatetest
 
 import "fmt"
 
-// one takes everything there is, as much as possible with one entry, which it returns.
+// one takes all tokens, as many as possible with one entry, which it returns.
 func (t *trial) one() *entry {
 	t.Helper()
 	t.in(t.start(t.ctx, t.s.heavy()), "on a new gate")

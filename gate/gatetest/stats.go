@@ -10,7 +10,7 @@ import (
 
 func statsAddUp(t *trial) {
 	if _, ok := gate.StatsOf(t.g); !ok {
-		return // they are nobody's duty
+		return // a gate need not have statistics
 	}
 	idle := t.stats("of a new gate").Idle
 	t.addUp(0, "of a new gate")
@@ -53,9 +53,9 @@ func statsAddUp(t *trial) {
 	t.addUp(tried, "after all that")
 	t.leaveAll()
 	t.idle(1)
-	t.addUp(tried, "after everybody has left")
-	if got := t.stats("after everybody has left"); got.Idle != idle || got.HeldFor != 0 || got.NextDue != 0 {
-		t.Errorf("after everybody has left, and time has passed, the statistics are %+v, want Idle %v and nothing due, as when it was new", got, idle)
+	t.addUp(tried, "after all entries have left")
+	if got := t.stats("after all entries have left"); got.Idle != idle || got.HeldFor != 0 || got.NextDue != 0 {
+		t.Errorf("after all entries have left, and time has passed, the statistics are %+v, want Idle %v and nothing due, as when it was new", got, idle)
 	}
 }
 
@@ -79,11 +79,11 @@ func (t *trial) addUp(tried uint64, why string) {
 		t.Errorf("%s: %d tokens are in use, want %d", why, got.InUse, t.inUse)
 	}
 	if waiting > 0 && got.Idle {
-		t.Errorf("%s: the gate is idle, but somebody waits", why)
+		t.Errorf("%s: the gate is idle, but an entry waits", why)
 	}
 }
 
-// outcomes counts the entries that were started by what has become of them.
+// outcomes counts the entries that were started, by their outcome.
 func (t *trial) outcomes() (waiting int, granted, refused, abandoned uint64) {
 	for _, e := range t.open {
 		var known *gate.DeadlineError
@@ -131,5 +131,5 @@ func refusalsCount(t *trial) {
 	t.fill(t.s.Capacity)
 	calls("on a full gate")
 	t.arrive(t.ctx, 1)
-	calls("behind one who waits")
+	calls("behind an entry that waits")
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// check panics on a Subject that makes no sense.
+// check panics on a Subject that breaks a rule.
 func (s *Subject) check() {
 	switch {
 	case s.New == nil:
@@ -41,7 +41,7 @@ func known(name string) bool {
 	return false
 }
 
-// heavy is the highest cost.
+// heavy returns the highest cost.
 func (s *Subject) heavy() int {
 	if s.MaxCost > 0 {
 		return s.MaxCost

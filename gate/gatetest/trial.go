@@ -11,28 +11,28 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// errGaveUp is why entries of the suite give up.
+// errGaveUp is the cause with which the suite ends the contexts of entries that give up.
 var errGaveUp = errors.New("gatetest: gave up")
 
 // patience is how long the suite waits on the real clock for what must happen.
 const patience = 10 * time.Second
 
-// trial is one run of a check. It keeps books on the gate: what it has granted, and what
-// of it has been left. All but what start starts runs in the goroutine of the check.
+// trial is one run of a check. It records what the gate has granted, and which passes have been
+// left. All of it runs in the goroutine of the check, but for the goroutines of call.
 type trial struct {
 	testing.TB
 	s Subject
 
 	g    gate.Gate
-	ctx  context.Context // of all entries, but for those that give up by themselves
+	ctx  context.Context // of all entries, but for those that give up earlier
 	end  context.CancelFunc
-	open []*entry // all that were started
+	open []*entry // all entries that were started
 
 	began  time.Time // just before the first entry
-	latest time.Time // of the grants
+	latest time.Time // the latest grant
 	spent  int       // tokens granted since began
-	inUse  int       // tokens whose pass has not been left
-	held   []*entry  // whose pass has not been left, oldest first
+	inUse  int       // tokens of passes that have not been left
+	held   []*entry  // entries with a pass that has not been left, oldest first
 }
 
 // entry is one call of Enter or TryEnter.
@@ -40,7 +40,7 @@ type entry struct {
 	cost   int
 	called chan struct{} // closed just before the call
 	done   chan struct{} // closed when it has returned
-	seen   bool          // in the books
+	seen   bool          // its outcome has been recorded
 
 	// To be read after done.
 	pass     gate.Pass
@@ -74,7 +74,7 @@ func (t *trial) fresh() {
 // restart forgets what was granted: the gate is as good as new.
 func (t *trial) restart() { t.began, t.latest, t.spent = time.Time{}, time.Time{}, 0 }
 
-// finish sends everybody home and waits for them.
+// finish ends the context of all entries and waits for them.
 func (t *trial) finish() {
 	t.Helper()
 	if t.g == nil {
@@ -120,7 +120,7 @@ func (t *trial) after(d time.Duration, f func()) {
 	time.AfterFunc(d, f)
 }
 
-// rest lets everybody else go as far as they get without time.
+// rest lets all other goroutines run until they are blocked, without any time passing.
 func (t *trial) rest() {
 	if t.s.exact() {
 		t.s.Advance(0)
@@ -129,15 +129,15 @@ func (t *trial) rest() {
 	time.Sleep(time.Millisecond)
 }
 
-// elapse lets d pass, where time passes only when the suite says so. On the real clock the
-// suite waits for what must happen instead.
+// elapse lets d pass, where time passes only when the suite says so. On the real clock it returns
+// at once: there the suite waits for what must happen.
 func (t *trial) elapse(d time.Duration) {
 	if t.s.exact() {
 		t.s.Advance(d)
 	}
 }
 
-// until waits for ok, which in exact time must be so by now.
+// until waits for ok. In exact time ok must be true by now.
 func (t *trial) until(ok func() bool) bool {
 	if t.s.exact() {
 		t.rest()
@@ -153,7 +153,7 @@ func (t *trial) until(ok func() bool) bool {
 	}
 }
 
-// over returns why the gate could not have granted extra tokens more, or "" if it could.
+// over returns why the gate could not have granted that many tokens more, or "" if it could.
 func (t *trial) over(extra int) string {
 	if t.s.Slots && t.inUse+extra > t.s.Capacity {
 		return fmt.Sprintf("%d tokens of %d were in use already", t.inUse, t.s.Capacity)
@@ -167,14 +167,14 @@ func (t *trial) over(extra int) string {
 	return ""
 }
 
-// begin notes that an entry is about to be made.
+// begin records that an entry is about to be made.
 func (t *trial) begin() {
 	if t.began.IsZero() {
 		t.began = t.now()
 	}
 }
 
-// book enters a grant in the books, and fails if it is one too many.
+// book records a grant, and fails if it is one too many.
 func (t *trial) book(e *entry, call, why string) {
 	t.Helper()
 	if e.at.After(t.latest) {
@@ -190,7 +190,7 @@ func (t *trial) book(e *entry, call, why string) {
 	}
 }
 
-// try calls TryEnter and reports whether it got in. One too many fails.
+// try calls TryEnter and reports whether it was admitted. One too many fails.
 func (t *trial) try(cost int, why string) bool {
 	t.Helper()
 	t.begin()
@@ -219,14 +219,14 @@ func (t *trial) fill(n int) {
 	}
 }
 
-// full makes sure that no token is free, as far as time allows to tell.
+// full makes sure that no token is free. On the real clock, time may have brought one.
 func (t *trial) full(why string) {
 	t.Helper()
 	t.try(1, why)
 }
 
-// whole makes sure that, everybody having left and time having passed, the capacity is
-// there, all of it and no more.
+// whole makes sure that the whole capacity is back, and no more, after all passes were left and
+// time has passed.
 func (t *trial) whole(why string) {
 	t.Helper()
 	t.leaveAll()
@@ -236,7 +236,7 @@ func (t *trial) whole(why string) {
 	}
 	for i := range t.s.Capacity {
 		if !t.until(func() bool { return t.try(1, why) }) {
-			t.Fatalf("%s: only %d tokens of %d are back after everybody has left", why, i, t.s.Capacity)
+			t.Fatalf("%s: only %d tokens of %d are back after all entries have left", why, i, t.s.Capacity)
 		}
 	}
 	t.full(why + ", and all tokens being back and taken")
@@ -250,7 +250,7 @@ func (t *trial) leave(e *entry) {
 	e.pass.Leave(nil)
 }
 
-// leaveOne leaves with the oldest pass, and lets the time go by in which a token comes back.
+// leaveOne leaves with the oldest pass, and lets the time pass in which a token comes back.
 func (t *trial) leaveOne() {
 	t.leave(t.held[0])
 	t.elapse(t.s.Back)
@@ -292,7 +292,7 @@ func (t *trial) start(ctx context.Context, cost int) *entry {
 	return t.call(cost, func() (gate.Pass, error) { return g.Enter(ctx, cost) })
 }
 
-// arrive starts an entry and returns when it waits in its place, or is through.
+// arrive starts an entry and returns when it waits in the queue, or has returned.
 func (t *trial) arrive(ctx context.Context, cost int) *entry {
 	e := t.start(ctx, cost)
 	if t.s.exact() {
@@ -301,7 +301,7 @@ func (t *trial) arrive(ctx context.Context, cost int) *entry {
 	}
 	<-e.called
 	if _, ok := gate.StatsOf(t.g); !ok {
-		// There is no way to see it wait.
+		// Without statistics there is no way to see it wait.
 		select {
 		case <-e.done:
 		case <-time.After(20 * time.Millisecond):
@@ -322,13 +322,13 @@ func (t *trial) arrive(ctx context.Context, cost int) *entry {
 	return e
 }
 
-// quitter returns a context and the way to end it, with errGaveUp.
+// quitter returns a context and a function that ends it with errGaveUp.
 func (t *trial) quitter() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	return ctx, func() { cancel(errGaveUp) }
 }
 
-// in makes sure that the entry gets in: by now in exact time, or else soon.
+// in makes sure that the entry is admitted: by now in exact time, or else soon.
 func (t *trial) in(e *entry, why string) {
 	t.Helper()
 	if !t.until(e.returned) {
@@ -345,8 +345,8 @@ func (t *trial) in(e *entry, why string) {
 	}
 }
 
-// waits makes sure that the entry has not got in, as far as time allows to tell. It
-// reports whether it waits.
+// waits makes sure that the entry was not admitted, and reports whether it waits. On the real
+// clock, time may have admitted it.
 func (t *trial) waits(e *entry, why string) bool {
 	t.Helper()
 	t.rest()

@@ -10,8 +10,7 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// idle lets n times the span go by in which the whole capacity comes back, on the real
-// clock, too.
+// idle lets n times the span pass in which the whole capacity comes back, also on the real clock.
 func (t *trial) idle(n int) {
 	d := time.Duration(n*t.s.Capacity) * t.s.Back
 	if t.s.exact() {
@@ -34,8 +33,8 @@ func wakeUp(t *trial) {
 	t.whole("after entries that waited")
 }
 
-// before makes sure that early got in before late, where the gate had granted spent
-// tokens when both came, and both don't fit at once.
+// before makes sure that early was admitted before late. Both came when the gate had granted spent
+// tokens, and both don't fit at once.
 func (t *trial) before(early, late *entry, spent int, why string) {
 	t.Helper()
 	if !late.returned() || late.err != nil {
@@ -45,8 +44,8 @@ func (t *trial) before(early, late *entry, spent int, why string) {
 		return
 	}
 	if !t.s.exact() && !t.s.Slots {
-		// The goroutine of early may just have been late to come back. It is an offence
-		// where time had not brought enough for both.
+		// The goroutine of early may only have returned late. It is a mistake of the gate if time
+		// had not brought enough for both.
 		if spent+early.cost+late.cost <= t.s.Most(late.at.Sub(t.began)) {
 			return
 		}
@@ -57,7 +56,7 @@ func (t *trial) before(early, late *entry, spent int, why string) {
 func order(t *trial) {
 	heavy := t.s.heavy()
 	if 2*heavy <= t.s.Capacity {
-		return // several fit at once: the order in which they come back says nothing
+		return // several fit at once, so the order in which they return says nothing
 	}
 	t.fill(t.s.Capacity)
 	var line []*entry
@@ -88,7 +87,7 @@ func overtaking(t *trial) {
 	if heavy < 2 {
 		return
 	}
-	// One token less is free than the heavy one needs.
+	// One token less is free than the heavy entry needs.
 	t.fill(t.s.Capacity - heavy + 1)
 	spent := t.spent
 	first := t.arrive(t.ctx, heavy)
@@ -126,7 +125,7 @@ func overtaking(t *trial) {
 	t.whole("after a heavy entry and light ones")
 }
 
-// cancelled is the check for the entry at the given place among three who wait.
+// cancelled is the check for the entry at the given place among three that wait.
 func cancelled(place int) func(*trial) {
 	return func(t *trial) {
 		t.othersMoveUp(place)
@@ -137,7 +136,7 @@ func cancelled(place int) func(*trial) {
 	}
 }
 
-// three starts three entries, one after the other, of which that at the given place has the context.
+// three starts three entries, one after the other. The one at the given place has the context.
 func (t *trial) three(ctx context.Context, place int) (line []*entry) {
 	for i := range 3 {
 		if i == place {
@@ -149,11 +148,11 @@ func (t *trial) three(ctx context.Context, place int) (line []*entry) {
 	return line
 }
 
-// othersMoveUp makes sure that two of three waiting entries get what they would have got, when the one at
-// the given place gives up.
+// othersMoveUp has the entry at the given place, of three that wait, give up. It makes sure that
+// the other two are admitted as if that one had not come.
 func (t *trial) othersMoveUp(place int) {
 	names := []string{"first", "second", "last"}
-	why := "the " + names[place] + " of three who waited having given up"
+	why := "the " + names[place] + " of three that waited having given up"
 	t.fill(t.s.Capacity)
 	ctx, quit := t.quitter()
 	line := t.three(ctx, place)
@@ -176,8 +175,8 @@ func (t *trial) othersMoveUp(place int) {
 	t.whole(why)
 }
 
-// heavyMakeRoom makes sure that no entry waits for those that have given up: the light one behind fits, as
-// soon as the heavy ones before it have, beginning with that at the given place.
+// heavyMakeRoom has three heavy entries give up, beginning with the one at the given place. It
+// makes sure that the light one behind them, which fits, is admitted then.
 func (t *trial) heavyMakeRoom(place int) {
 	heavy := t.s.heavy()
 	t.fill(t.s.Capacity - heavy + 1)
@@ -228,12 +227,12 @@ func cancelledMany(t *trial) {
 				t.Fatalf("Enter(ctx, %d) still waits after its context has ended", e.cost)
 			}
 			if e != last && e.err == nil {
-				t.in(e, "on a full gate") // time may have let it in
+				t.in(e, "on a full gate") // time may have admitted it
 			}
 		}
 	}
 	t.leaveOne()
-	t.in(last, fmt.Sprintf("one token being back, and %d who waited before it having given up", many))
+	t.in(last, fmt.Sprintf("one token being back, and %d that waited before it having given up", many))
 	t.whole(fmt.Sprintf("after %d entries that gave up", many))
 }
 
@@ -241,7 +240,7 @@ func photoFinish(t *trial) {
 	if t.s.Slots && t.s.Back == 0 {
 		for i := range 30 {
 			t.photoFinish(func(quit func()) {
-				// Who is first is left to chance, but not every time.
+				// Which comes first is left to chance, but not every time.
 				one := t.held[0]
 				t.held, t.inUse = t.held[1:], t.inUse-1
 				switch i % 3 {
@@ -270,8 +269,8 @@ func photoFinish(t *trial) {
 	}
 }
 
-// photoFinish ends an entry's context in the instant of its grant, which late, called when
-// the entry waits, or early, called before it comes, arranges.
+// photoFinish ends an entry's context in the instant of its grant. late or early arranges that:
+// late is called when the entry waits, early before it comes.
 func (t *trial) photoFinish(late, early func(quit func())) {
 	t.Helper()
 	t.fresh()
@@ -302,7 +301,7 @@ func (t *trial) photoFinish(late, early func(quit func())) {
 
 func allOrNothing(t *trial) {
 	if !t.s.Slots || t.s.Back == 0 {
-		return // one of the two is all there is
+		return // a gate with only one of the two has nothing to check
 	}
 	t.fill(t.s.Capacity)
 	t.idle(1)
@@ -351,7 +350,7 @@ func deadline(t *trial) {
 			continue // the machine may have stalled until a token was back
 		}
 		if !t.s.Foresees {
-			if t.s.exact() { // or it may have passed before anybody looks
+			if t.s.exact() { // on the real clock the deadline may have passed by now
 				t.waits(e, why+", before that")
 			}
 			t.elapse(d)
@@ -374,7 +373,7 @@ func deadline(t *trial) {
 				t.Errorf("%s: the *gate.DeadlineError gives a wait of %v, want one of %v to %v", why, known.Wait, d, t.s.Back)
 			}
 		case !t.s.exact() && tries > 1 && !t.now().Before(end):
-			continue // it may have come when the deadline had passed already
+			continue // the deadline may have passed before the entry came
 		default:
 			t.Fatalf("%s: Enter(ctx, 1) returned the error %q, want a *gate.DeadlineError", why, err)
 		}

@@ -1,110 +1,122 @@
-// Package adapt is the arithmetic of an interval that follows a limit nobody has told: what
-// becomes of the time between two entries when one of them comes back well, or throttled? It
+// Package adapt is the arithmetic of an interval that follows an unknown limit. When an entry comes
+// back, as a success or throttled, a [State] says how long the interval between entries is now. It
 // is pure: instants come in as arguments, and no clock, lock or goroutine is involved.
 //
-// The words. An entry is granted and comes back, one round trip later, as a success or as a
-// throttle. A generation lasts until the interval grows; a pass of an earlier one moves
-// nothing. A success is fresh if its entry was granted after the last change of the interval,
-// shorter or longer: only that one has seen what the change did. The known interval is the
-// one that works, as far as one can tell. A probe is a few entries at a shorter one.
+//	s := adapt.New(adapt.Config{Fastest: 10e6, Slowest: 60e9, Backoff: 2, Recover: 0.9})
+//	mark := s.Grant(now)     // an entry is granted
+//	s.Throttle(mark, 0)      // it came back throttled
+//	next := s.Interval()     // 20e6: twice as long
 //
-// # The rule as it was found
+// # Words
 //
-// A throttle multiplies the interval by Backoff, once a generation, however many of the
-// entries under way come back throttled; a fresh success multiplies it by Recover. As long as
-// no limit has been met, that is all: multiplicative decrease (of the rate) as in TCP
-// (Jacobson, Congestion Avoidance and Control, 1988), once per loss event as in NewReno (RFC
-// 6582), one move per round trip. A program that goes on like this forever runs into the limit
-// again and again: it loses half a round trip at double the interval each time, and at the
-// limit every second call may be refused until the first refusal is back.
+// An entry is granted and comes back, one round trip later, as a success or as a throttle.
 //
-// # What is done instead
+// A generation lasts until the interval grows. A pass of an earlier generation moves nothing.
 //
-// When an interval fails that was approached from slower ones, the one before it is known to
-// work. Then:
+// A success is fresh if its entry was granted after the last change of the interval, shorter or
+// longer. Only a fresh success has seen what the change did.
 //
-//   - Back in one step. After a throttle the interval is multiplied by Backoff, and the first
-//     success at that pace brings the known interval back. CUBIC (RFC 9438, and the adaptive
-//     retry mode of the AWS SDKs) remembers the rate of the last loss in the same way and
-//     returns to it quickly; as here the known interval is not the one that failed, the way
-//     back need not slow down.
+// The known interval is the shortest one that is taken to work. A probe is a few entries at a
+// shorter one.
 //
-//   - Probes. The interval stays until some entries have succeeded at it. Then a few entries
-//     are sent at a shorter one, and the known one returns at once, before the first answer is
-//     back. Had one of them been throttled, it would be a throttle of a generation that has
-//     ended, and no reason to slow down: nobody goes at that pace any more. That is how BBR
-//     probes (Cardwell and others, BBR: Congestion-Based Congestion Control, 2016: a short
-//     pulse above the rate, then back without waiting for the answer), and what makes it cheap
-//     where round trips are long. Where they are short, the throttle comes during the probe and
-//     counts like any other. If all comes back well, the probe's interval is the known one,
-//     and the next probe follows at once, in a longer stride: the convex part of CUBIC's
-//     curve. So a limit that has doubled is found in a few round trips.
+// # The simple rule
 //
-//   - Rarely. A probe that fails makes the next one smaller, down to a third of a Recover,
-//     and then large again; the wait between two doubles from 24 to 96 successes.
+// A throttle multiplies the interval by Backoff, once a generation, however many of the entries
+// under way come back throttled. A fresh success multiplies it by Recover. As long as no limit has
+// been met, that is all.
 //
-//   - Long enough. A far side that saves tokens up lets any probe pass that spends fewer than
-//     it has saved. A probe is long enough to spend a number of tokens, its room, which is
-//     learned: it doubles when a known interval fails that a probe had found, and shrinks
-//     towards twice what had been spent when an entry of a probe was refused.
+// It is the multiplicative decrease (of the rate) of TCP (Jacobson, Congestion Avoidance and
+// Control, 1988). It acts once per loss event, as NewReno does (RFC 6582), and moves once per round
+// trip.
 //
-//   - When the known interval fails, the far side has changed, or noise was taken for a
-//     limit. It is lengthened by a third of a Recover, and by twice that whenever it fails
-//     again soon. Where the round trip is long, the entries that were under way at that moment
-//     say much more: the share of them that came back well is the share of their rate that the
-//     far side takes.
+// A program that keeps to this rule runs into the limit again and again. It loses half a round trip
+// at double the interval each time. At the limit, every second call may be refused until the first
+// refusal is back.
 //
-//   - Forgotten. When the backed off interval fails, too, before anything came back well,
-//     nothing is known any more, and the rule as it was found is back.
+// # The rule used here
 //
-//   - When a refusal is dear, because the far side says how long to keep away (Retry-After) and
-//     that is many intervals, all of it is done more carefully. A probe stays at its interval until
-//     that has gone well for two such spans, and the rest after one that failed is as long as 16 of
-//     them. How many entries the far side took since the last hold is what it takes in a
-//     span, where it counts by windows. See dear.go.
+// When an interval fails that was approached from slower ones, the one before it is known to work.
+// Then:
 //
-// Nothing of this needs to know the latency: it is all counted in entries, and as a success
-// must be fresh, the steps keep to round trips by themselves.
+//   - Back in one step. A throttle multiplies the interval by Backoff. The first success at that
+//     pace brings the known interval back. CUBIC (RFC 9438, and the adaptive retry mode of the AWS
+//     SDKs) also remembers the rate of the last loss and returns to it quickly. Here the known
+//     interval is not the one that failed, so the way back need not slow down.
+//
+//   - Probes. The interval stays until some entries have succeeded at it. Then a few entries are
+//     sent at a shorter one, and the known one returns at once, before the first answer is back. If
+//     one of them is throttled, its generation has ended: that is no reason to slow down, because
+//     that pace is over. BBR probes in this way (Cardwell and others, BBR: Congestion-Based
+//     Congestion Control, 2016: a short pulse above the rate, then back without waiting for the
+//     answer). It makes a probe cheap where round trips are long. Where they are short, the
+//     throttle comes during the probe and counts like any other. If all of the probe comes back
+//     well, its interval is the known one. The next probe follows at once, in a longer stride: the
+//     convex part of CUBIC's curve. So a limit that has doubled is found in a few round trips.
+//
+//   - Rarely. A probe that fails makes the next one smaller, down to a third of a Recover, and then
+//     large again. The wait between two probes doubles from 24 to 96 successes.
+//
+//   - Long enough. A far side that saves tokens up lets a probe pass that spends fewer than it has
+//     saved. So a probe spends a number of tokens, its room, which is learned. The room doubles
+//     when a known interval fails that a probe had found. When an entry of a probe is refused, the
+//     room shrinks towards twice what had been spent.
+//
+//   - When the known interval fails, the far side has changed, or noise was taken for a limit. The
+//     interval is lengthened by a third of a Recover, and by twice that whenever it fails again
+//     soon. Where the round trip is long, the entries under way at that moment say much more. The
+//     share of them that came back well is the share of their rate that the far side takes.
+//
+//   - Forgotten. When the backed off interval fails, too, before anything came back well, nothing
+//     is known any more. The simple rule applies again.
+//
+//   - Costly refusals. The far side may say how long to keep away (Retry-After), and that may be
+//     many intervals. Then all of this is done more carefully. A probe stays at its interval until
+//     that has gone well for two such spans. The rest after a probe that failed is as long as 16 of
+//     them. A far side that counts by windows takes as many entries in a span as it took since the
+//     last hold. See costly.go.
+//
+// None of this needs to know the latency: all of it is counted in entries. A success must be fresh,
+// so the steps keep to round trips by themselves.
 //
 // # What it does not do
 //
-// It takes a throttle for what it says. Where the latency varies by a tenth of an interval or
-// more, a far side without a burst gets some calls too close together at any pace near its limit
-// and refuses them, and as each refusal doubles the interval for a round trip, a fixed pace that
-// is known beforehand can't do well either. A far side with a burst bears more of that, up to a
-// few intervals. The simulation beside the tests has the figures.
+// It takes every throttle at its word. Where the latency varies by a tenth of an interval or more,
+// some calls reach the far side too close together at any pace near its limit. A far side without a
+// burst refuses them, and each refusal doubles the interval for a round trip. A fixed pace, known
+// beforehand, can't do well there either. A far side with a burst bears more of that, up to a few
+// intervals. The simulation beside the tests has the figures.
 package adapt
 
 import "math"
 
 const (
-	rest     = 24 // successes between a probe that failed and the next one, if it was the first
-	longRest = 96 // the same after many
+	rest     = 24 // successes between a probe that failed and the next one, if it was the first to fail
+	longRest = 96 // the same after many that failed
 	sound    = 32 // successes after which an interval is no longer on trial
-	seasoned = 16 // … and after which a probe that fails tells how much the far side had saved
-	asked    = 96 // successes at the fastest interval after which that is the known one
-	trusted  = 8  // entries of which the share that came back well can be trusted
+	seasoned = 16 // successes after which a probe that fails tells how much the far side had saved
+	asked    = 96 // successes at the fastest interval after which it is the known one
+	trusted  = 8  // entries that it takes to trust the share of them that came back well
 
-	firstRoom = 2    // tokens to spend by the first probe
-	mostRoom  = 6    // … and by any. More costs too many refusals where round trips are long.
-	shrink    = 0.8  // the room becomes at most that much smaller with a probe
-	fewest    = 32.0 // entries in which a probe must have spent its room: it is as fast as it takes
-	margin    = 1.04 // the known interval over the one that the share suggests
+	firstRoom = 2    // tokens that the first probe spends
+	mostRoom  = 6    // the most tokens that a probe spends; more costs too many refusals where round trips are long
+	shrink    = 0.8  // a probe makes the room smaller by at most this factor
+	fewest    = 32.0 // a probe is fast enough to spend its room in this many entries
+	margin    = 1.04 // the known interval is this much longer than the one that the share suggests
 )
 
-// strides are the probes: powers of Recover.
+// strides say how much shorter a probe's interval is, as powers of Recover.
 var strides = [...]float64{1.0 / 3, 1, 3}
 
-// Config is what a State goes by. Recover is between 0 and 1, Backoff above 1.
+// Config has the settings of a State. Recover is between 0 and 1, Backoff above 1.
 type Config struct {
 	Fastest int64   // nanoseconds: the interval asked for; less than 1 means 1
 	Slowest int64   // nanoseconds: the longest interval; less than Fastest means Fastest
 	Backoff float64 // the interval × this when throttled
 	Recover float64 // the interval × this on a success
-	GiveUp  int     // throttled generations in a row; 0: never
+	GiveUp  int     // throttled generations in a row after which GaveUp reports true; 0: never
 }
 
-// phase is what a State is about.
+// phase is what a State does at present.
 type phase uint8
 
 const (
@@ -112,17 +124,17 @@ const (
 	falling               // backed off: the first fresh success brings target back
 	holding               // at known, until it is time for a probe
 	probing               // at trial, for some entries
-	judging               // at known again; the probe is under way
+	judging               // at known again, while the probe's entries are under way
 )
 
-// State is an interval and what is remembered of those before. It is a plain value; whoever
-// holds it guards it. The zero State is not valid: use [New].
+// State is an interval and what is remembered of earlier ones. It is a plain value, not safe for
+// concurrent use: its owner guards it. The zero State is not valid: use [New].
 type State struct {
 	config   Config
 	interval int64
 	streak   int // generations throttled since the last success
 	gaveUp   bool
-	dear
+	costlyRefusals
 
 	change     uint32 // counts the changes of the interval
 	generation uint32 // the change that began the generation
@@ -132,31 +144,30 @@ type State struct {
 	steps int // climbing: successes that made the interval shorter, in this generation
 
 	known  int64 // the interval that works
-	proof  int   // fresh successes at it; climbing: at the fastest
-	before int64 // known before the probe that found this one, while that is on trial; or 0
+	proof  int   // fresh successes at known; climbing: at the fastest interval
+	before int64 // known as it was before the probe that found the present one; 0: that is no longer on trial
 	slips  int   // times that known failed, without a rest in between
-	wrong  int   // probes in a row whose interval failed later on
+	wrong  int   // probes in a row that were adopted and failed later
 	fails  int   // probes in a row that failed
 
 	target    int64  // falling: the interval to return to
-	fell      uint32 // falling: the first change of the generation before
-	sampled   bool   // falling: well and ill tell how much of known the far side takes
-	reverted  bool   // falling: target is before
+	fell      uint32 // falling: the change that began the generation before
+	sampled   bool   // falling: well and ill tell which share of known's rate the far side takes
+	reverted  bool   // falling: target is what before was
 	well, ill int    // falling: how entries at known came back, from the throttle on
 	left      int    // holding: successes until the next probe
-	stride    int    // the next probe's
+	stride    int    // the next probe's, an index of strides
 	room      float64
-	roomy     bool   // room has been learned
+	roomy     bool   // a refused probe has set the room
 	trial     int64  // the probe's interval
-	probe     uint32 // the probe's change
+	probe     uint32 // the probe's change of the interval
 	first     uint32 // the probe's first entry
-	length    uint32 // entries of the probe
-	passed    uint32 // … that came back well
+	length    uint32 // how many entries the probe has
+	passed    uint32 // how many of them came back well
 	idle      bool   // the probe's entries came too slowly to prove anything
 }
 
-// New returns the state of somebody who has not been told anything yet: the interval is the
-// fastest.
+// New returns the state before anything has come back: its interval is the fastest.
 func New(c Config) State {
 	c.Fastest = max(c.Fastest, 1)
 	c.Slowest = max(c.Slowest, c.Fastest)
@@ -165,7 +176,7 @@ func New(c Config) State {
 	return s
 }
 
-// Reset forgets everything. No pass from before moves the interval any more.
+// Reset forgets everything. Passes from before it no longer move the interval.
 func (s *State) Reset() {
 	*s = State{
 		config:     s.config,
@@ -178,36 +189,36 @@ func (s *State) Reset() {
 	}
 }
 
-// Interval returns the time from one entry to the next, in nanoseconds. It is never below
-// Fastest nor above Slowest.
+// Interval returns the time from one entry to the next, in nanoseconds. It is never below Fastest
+// nor above Slowest.
 func (s *State) Interval() int64 { return s.interval }
 
-// GaveUp reports whether GiveUp generations in a row were throttled since the last Reset,
-// without a success of the current generation in between.
+// GaveUp reports whether GiveUp generations in a row were throttled since the last Reset, without a
+// success of the current generation in between.
 func (s *State) GaveUp() bool { return s.gaveUp }
 
-// Fresh reports whether a new State would be no slower, nor bear more throttles: nothing is known
-// that keeps the interval from being the fastest, and no throttle counts towards GiveUp.
+// Fresh reports whether s behaves as a new State would. Its interval is the fastest, it knows
+// nothing that lengthens it, and no throttle counts towards GiveUp.
 func (s *State) Fresh() bool {
 	return s.interval == s.config.Fastest && s.known <= s.config.Fastest && !s.gaveUp &&
 		(s.streak == 0 || s.config.GiveUp == 0)
 }
 
-// Grant counts an entry that is let go at now, and returns the mark to put into its pass. It
+// Grant counts an entry that is granted at now, and returns the mark to put into its pass. It
 // leaves the interval as it is.
 func (s *State) Grant(now int64) (mark uint64) {
 	s.grants++
-	s.ripen(now)
+	s.noteAge(now)
 	if s.phase == probing && s.grants-s.first+1 == s.length {
-		// Whoever did not go as fast as allowed has not shown that it is allowed (RFC 7661).
+		// Entries that went slower than allowed do not show that the pace is allowed (RFC 7661).
 		s.idle = now-s.began > s.known+2*int64(s.length)*s.trial
 	}
 	return uint64(s.change)<<32 | uint64(s.grants)
 }
 
-// Success is called when the entry with that mark has come back well, and reports whether it
-// moved the interval. An entry that has failed for a reason of its own says nothing of the
-// pace: call neither Success nor Throttle.
+// Success takes note that the entry with that mark has come back well. It reports whether that
+// moved the interval. An entry that failed for a reason of its own says nothing of the pace: call
+// neither Success nor Throttle for it.
 func (s *State) Success(mark uint64) (changed bool) {
 	change, number := uint32(mark>>32), uint32(mark)
 	if change == s.probe {
@@ -223,7 +234,7 @@ func (s *State) Success(mark uint64) (changed bool) {
 	fresh := change == s.change
 	switch {
 	case s.phase == probing && s.span > 0:
-		return fresh && s.isRipe(number) && s.proven()
+		return fresh && s.proves(number) && s.proven()
 	case s.phase == probing:
 		return s.endProbe(fresh && number-s.first+1 >= s.length)
 	case !fresh:
@@ -234,15 +245,15 @@ func (s *State) Success(mark uint64) (changed bool) {
 		return s.judge()
 	case s.phase == climbing:
 		return s.climb()
-	case !s.isRipe(number):
+	case !s.proves(number):
 		return false
 	}
 	return s.hold()
 }
 
-// Throttle is called when the entry with that mark has come back throttled, and reports
-// whether it moved the interval. after is for how long the far side wants to be left alone, in
-// nanoseconds, or 0; whoever calls Throttle sees to it that nobody enters for so long.
+// Throttle takes note that the entry with that mark has come back throttled. It reports whether
+// that moved the interval. after is how long the far side wants to be left alone, in nanoseconds,
+// or 0. The caller must admit no entry for so long.
 func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 	change, number := uint32(mark>>32), uint32(mark)
 	after = max(0, min(after, math.MaxInt64/outlier))
@@ -250,7 +261,7 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 	if !s.current(change) {
 		switch {
 		case s.phase == judging && change == s.probe:
-			s.heed(after)
+			s.noteHint(after)
 			s.probeFailed(number)
 			s.settle()
 		case s.samples(change, number):
@@ -262,7 +273,7 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 		s.gaveUp = true
 	}
 	s.fell, s.well, s.ill = s.generation, 0, 0
-	s.heed(after)
+	s.noteHint(after)
 	s.failed = number
 	switch {
 	case s.span > 0 && s.phase == probing && change == s.probe:
@@ -271,7 +282,7 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 		s.ill = 1
 		s.miss(number, after)
 	case s.phase == climbing && s.steps == 0, s.phase == falling:
-		// Nothing has ever come back well on the way here, or not any more.
+		// Nothing has come back well on the way here, or nothing does any more.
 		s.phase, s.known, s.before, s.proof, s.slips = climbing, 0, 0, 0, 0
 	case s.phase == climbing:
 		s.arrive(s.change - change)
@@ -284,34 +295,34 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 	}
 	s.steps = 0
 	changed = s.set(s.clamp(float64(s.interval) * s.config.Backoff))
-	s.generation = s.change // also where the interval could not grow
+	s.generation = s.change // even where the interval could not grow
 	return changed
 }
 
-// current tells whether the entry granted after that change is of this generation. Changes
-// are compared on the circle.
+// current reports whether an entry granted after that change is of this generation. Changes wrap
+// around, so their difference is compared.
 func (s *State) current(change uint32) bool { return int32(change-s.generation) >= 0 }
 
-// samples tells whether the entry granted after that change, which is not of this generation,
-// went at the known interval that has just failed.
+// samples reports whether an entry granted after that change went at the known interval that has
+// just failed. The caller has made sure that it is not of this generation.
 func (s *State) samples(change, number uint32) bool {
 	return s.phase == falling && change != s.probe && int32(change-s.fell) >= 0 &&
 		(s.span == 0 || number-s.failed <= sampling)
 }
 
-// set makes x the interval. If it grows, a generation ends.
+// set makes x the interval. If that is longer, a generation ends.
 func (s *State) set(x int64) (changed bool) {
 	was := s.interval
 	s.interval = x
 	s.change++
-	s.started, s.ripened = false, false
+	s.started, s.oldEnough = false, false
 	if x > was {
 		s.generation = s.change
 	}
 	return x != was
 }
 
-// climb makes the interval shorter: no limit is known.
+// climb makes the interval shorter, as no limit is known.
 func (s *State) climb() (changed bool) {
 	if s.interval > s.config.Fastest {
 		s.steps++
@@ -324,13 +335,13 @@ func (s *State) climb() (changed bool) {
 	return false
 }
 
-// arrive notes the limit: an interval has failed that was reached by climbing, the one that
-// held that many steps ago. The one a step before that did not fail.
+// arrive notes the limit: an interval that was reached by climbing has failed. It was in force ago
+// changes before the present one. The interval one step before that did not fail.
 func (s *State) arrive(ago uint32) {
 	s.known = s.clamp(float64(s.interval) * math.Pow(s.config.Recover, -float64(ago)-1))
 	s.proof, s.fails, s.wrong, s.stride = 0, 0, 0, 0
 	s.fall(s.known)
-	s.sampled = false // they went at several intervals
+	s.sampled = false // its entries went at several intervals
 }
 
 // slip looks for another interval, because the known one has failed.
@@ -338,7 +349,7 @@ func (s *State) slip() {
 	s.stride = 1
 	s.fails = 0
 	if s.before != 0 {
-		// It was never more than a probe that went well: the far side had saved something up.
+		// A probe had found it and went well only because the far side had saved tokens up.
 		s.room = min(max(2*s.room, 1), mostRoom)
 		s.wrong++
 		s.slips = 1
@@ -352,16 +363,17 @@ func (s *State) slip() {
 	s.fall(s.clamp(float64(s.known) * math.Pow(s.config.Recover, -longer)))
 }
 
-// fall waits for a success at the backed off interval, to return to the one given.
+// fall starts to wait for a success at the backed off interval. After it, the interval returns to
+// the target.
 func (s *State) fall(target int64) {
 	s.phase, s.target, s.reverted, s.sampled = falling, target, false, true
 }
 
-// land returns to the target, or where the entries that were under way point to.
+// land returns to the target, or to the interval that the share of the entries under way suggests.
 func (s *State) land() (changed bool) {
 	x := s.target
 	if n := s.well + s.ill; s.sampled && n >= trusted {
-		// The first of them is not a sample: counting began because it was throttled.
+		// The first of them is no sample: counting began because it was throttled.
 		share := float64(n-1) / float64(max(s.well, 1))
 		if share > 1.05 {
 			share *= margin
@@ -412,8 +424,8 @@ func (s *State) hold() (changed bool) {
 	return true
 }
 
-// startProbe goes to a shorter interval, if there is one. It is short enough for the room to
-// be spent in few entries, and never less than half of the known one.
+// startProbe begins a probe at a shorter interval, and reports false where there is none. That
+// interval spends the room in few entries, and is never less than half of the known one.
 func (s *State) startProbe() bool {
 	known := float64(s.known)
 	x := min(math.Pow(s.config.Recover, strides[s.stride]), 1/(1+s.room/fewest))
@@ -432,13 +444,12 @@ func (s *State) startProbe() bool {
 	return true
 }
 
-// gain is the number of tokens that an entry of the probe spends beyond one at the known
-// interval.
+// gain is how many tokens an entry of the probe spends beyond one at the known interval.
 func (s *State) gain() float64 { return float64(s.known)/float64(s.trial) - 1 }
 
-// endProbe ends the probe when all its entries are granted. If complete, the last of them has
-// come back well; if not, the answers are awaited at the known interval. It is ended by a
-// success and not by a grant, because only a pass moves the interval.
+// endProbe ends the probe when all its entries are granted. If complete, the last of them has come
+// back well. If not, the answers are awaited at the known interval. A success ends it and not a
+// grant, because only a pass moves the interval.
 func (s *State) endProbe(complete bool) (changed bool) {
 	if s.grants-s.first+1 < s.length {
 		return false
@@ -450,8 +461,8 @@ func (s *State) endProbe(complete bool) (changed bool) {
 	return s.set(s.known)
 }
 
-// judge ends the wait for the probe's answers: an entry that was granted after it is back, and
-// no throttle of the probe's came before.
+// judge ends the wait for the probe's answers. An entry that was granted after the probe is back,
+// and none of the probe's was throttled before.
 func (s *State) judge() (changed bool) {
 	if s.idle || s.passed < (s.length+1)/2 {
 		s.settle()
@@ -472,12 +483,12 @@ func (s *State) adopt() (changed bool) {
 	return s.interval != s.known && s.set(s.known)
 }
 
-// probeFailed learns from a probe whose entry of that number was the first to be throttled.
+// probeFailed adjusts the room after a probe. number is that of its first entry that was throttled.
 func (s *State) probeFailed(number uint32) {
 	spent := float64(number-s.first) * s.gain()
 	switch {
 	case s.proof < seasoned:
-		// The far side may have had nothing left from the start.
+		// The far side may have had nothing saved up from the start.
 		s.room = max(s.room, min(spent, mostRoom))
 	case !s.roomy:
 		s.roomy = true
@@ -491,7 +502,7 @@ func (s *State) probeFailed(number uint32) {
 	}
 }
 
-// clamp rounds x and keeps it within bounds. What is not a number is the slowest.
+// clamp rounds x and keeps it within bounds. NaN becomes the slowest.
 func (s *State) clamp(x float64) int64 {
 	if !(x < float64(s.config.Slowest)) {
 		return s.config.Slowest

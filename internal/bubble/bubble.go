@@ -1,5 +1,14 @@
-// Package bubble runs timed tests in a testing/synctest bubble, on the real clock and on
-// the mock one, where both are exact to the nanosecond.
+// Package bubble runs timed tests in a testing/synctest bubble. It runs them on the real clock and
+// on the mock one: in a bubble both are exact to the nanosecond.
+//
+//	bubble.Both(t, func(b *bubble.B) {
+//		g := gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Clock: b.Clock()})
+//		g.TryEnter(1)
+//		b.Advance(100 * time.Millisecond)
+//		if _, ok := g.TryEnter(1); !ok {
+//			b.Errorf("refused at %v", b.Now())
+//		}
+//	})
 package bubble
 
 import (
@@ -57,8 +66,8 @@ func (b *B) Time() time.Time {
 	return b.mock.Now()
 }
 
-// Sleep lets the goroutine that calls it sleep on the bubble's clock. On a mock, somebody
-// else must call Advance.
+// Sleep lets the goroutine that calls it sleep on the bubble's clock. On a mock, another goroutine
+// must call Advance.
 func (b *B) Sleep(d time.Duration) {
 	if b.mock == nil {
 		time.Sleep(d)
@@ -69,7 +78,7 @@ func (b *B) Sleep(d time.Duration) {
 	<-awake
 }
 
-// Advance lets everybody else run for d, and returns when they have come to rest.
+// Advance lets the other goroutines run for d, and returns when all of them are blocked.
 func (b *B) Advance(d time.Duration) {
 	synctest.Wait()
 	if b.mock == nil {
@@ -80,10 +89,10 @@ func (b *B) Advance(d time.Duration) {
 	synctest.Wait()
 }
 
-// AdvanceTo is Advance until the bubble is at old.
+// AdvanceTo is Advance until the bubble is old.
 func (b *B) AdvanceTo(old time.Duration) { b.Advance(old - b.Now()) }
 
-// Settle lets everybody else run until they have come to rest, without any time passing.
+// Settle lets the other goroutines run until all of them are blocked, without any time passing.
 func (b *B) Settle() { synctest.Wait() }
 
 // WithTimeout returns a context that ends after d on the bubble's clock.

@@ -7,17 +7,16 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// BusyClock is the real clock of a system on which somebody who was woken is soon stopped again:
-// between the first reading after an alarm, by which a token is let go, and the second, some
-// time passes.
+// BusyClock is the real clock of a system that stops a goroutine soon after it has woken. Some time
+// passes between the first reading after an alarm, by which a token is granted, and the second.
 type BusyClock struct {
 	clock.Clock
 	stop    time.Duration
-	reading atomic.Int64 // since the alarm rang
+	reading atomic.Int64 // how many since the alarm rang
 	passed  atomic.Int64 // in all
 }
 
-// NewBusyClock returns a BusyClock that stops whoever was woken for the given time.
+// NewBusyClock returns a BusyClock on which that time is stop.
 func NewBusyClock(stop time.Duration) *BusyClock {
 	c := &BusyClock{Clock: clock.New(), stop: stop}
 	c.reading.Store(2) // no alarm has rung

@@ -1,4 +1,4 @@
-// Package hints has the bound on hints that packages retry and retryhttp share.
+// Package hints bounds the hints (such as Retry-After) that packages retry and retryhttp take.
 package hints
 
 import (
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Longest returns the longest hint that a call waits for under a retry.Policy with the given
-// MaxRetryAfter: 24 hours for 0, and the longest duration where there is no bound.
+// Longest returns the longest hint that a call waits for, by the MaxRetryAfter of its retry.Policy.
+// It is 24 hours for 0, and the longest duration for a negative one, which means no bound.
 func Longest(maxRetryAfter time.Duration) time.Duration {
 	switch {
 	case maxRetryAfter == 0:

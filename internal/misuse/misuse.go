@@ -18,6 +18,6 @@ func Options(name string, valid bool, burst, precision int) {
 		panic(fmt.Sprintf("%s: Burst must not be negative, got %d", name, burst))
 	}
 	if precision < 0 || precision > 2 {
-		panic(fmt.Sprintf("%s: Precision must be Auto, Precise or Coalesced, got %d", name, precision))
+		panic(fmt.Sprintf("%s: Precision must be PrecisionAuto, PrecisionPrecise or PrecisionCoalesced, got %d", name, precision))
 	}
 }

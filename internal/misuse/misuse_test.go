@@ -17,8 +17,8 @@ func TestOptions(t *testing.T) {
 		{true, 7, 2, ""},
 		{false, 0, 0, "pace: New: the rate must be valid, got the zero Rate"},
 		{true, -1, 0, "pace: New: Burst must not be negative, got -1"},
-		{true, 0, -1, "pace: New: Precision must be Auto, Precise or Coalesced, got -1"},
-		{true, 0, 3, "pace: New: Precision must be Auto, Precise or Coalesced, got 3"},
+		{true, 0, -1, "pace: New: Precision must be PrecisionAuto, PrecisionPrecise or PrecisionCoalesced, got -1"},
+		{true, 0, 3, "pace: New: Precision must be PrecisionAuto, PrecisionPrecise or PrecisionCoalesced, got 3"},
 	} {
 		got := panics(func() { misuse.Options("pace: New", c.valid, c.burst, c.precision) })
 		if got != c.want {

@@ -115,7 +115,7 @@ func testRate(t *testing.T, rates func(*rapid.T) pace.Rate, plain bool, kinds st
 		s := script{kinds: strings.Fields(kinds), rates: rates}
 		s.against(t, rt, fmt.Sprintf("NewRate(%v, Burst: %d, Slack: %v)", r, burst, slack), func(b *bubble.B) *single {
 			return &single{
-				gate: accounting(gate.NewRate(r, &gate.RateOptions{Burst: burst, Slack: slack, Precision: pace.Precise, Clock: b.Clock()}), burst),
+				gate: accounting(gate.NewRate(r, &gate.RateOptions{Burst: burst, Slack: slack, Precision: pace.PrecisionPrecise, Clock: b.Clock()}), burst),
 				lane: &lane{leaves: []leaf{newBucket(r, burst)}},
 				unit: max(1, int64(r.Interval())), plain: plain,
 			}

@@ -252,7 +252,7 @@ func TestKeyed(t *testing.T) {
 			switch form {
 			case "rate":
 				make = func(int) gate.Gate {
-					return gate.NewRate(pace.Every(span), &gate.RateOptions{Burst: n, Precision: pace.Precise, Clock: b.Clock()})
+					return gate.NewRate(pace.Every(span), &gate.RateOptions{Burst: n, Precision: pace.PrecisionPrecise, Clock: b.Clock()})
 				}
 				k.make = func() leaf { return newBucket(pace.Every(span), n) }
 			case "window", "answered":

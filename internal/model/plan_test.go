@@ -73,7 +73,7 @@ func (p plan) build(b *bubble.B) ([]gate.Gate, *graph) {
 		switch l.kind {
 		case "rate":
 			r := pace.Every(l.span)
-			gates = append(gates, gate.NewRate(r, &gate.RateOptions{Burst: l.n, Precision: pace.Precise, Clock: b.Clock()}))
+			gates = append(gates, gate.NewRate(r, &gate.RateOptions{Burst: l.n, Precision: pace.PrecisionPrecise, Clock: b.Clock()}))
 			g.leaves = append(g.leaves, newBucket(r, l.n))
 			g.lean[i] = newBucket(r, l.n)
 		case "window", "answered":

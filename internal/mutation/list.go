@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// list has the mutants that are known to survive, each with the reason. It is a text of
-// paragraphs with four lines each:
+// list has the mutants that are known to survive, each with the reason. It is a text of paragraphs
+// with four lines each:
 //
 //	internal/schedule/wide.go plus
 //	- the line as it is
 //	+ the line as the mutant has it
 //	equivalent: the reason
 //
-// Equivalent means that no test could find it: the package's behaviour is the same. Where a
-// test could, but is not worth it, the word is "accepted", and the mutant counts as survived.
-// Lines that begin with # are comments.
+// Equivalent means that no test can find it: the package's behaviour is the same. Where a test
+// could, but is not worth it, the word is "accepted", and the mutant counts as survived. Lines that
+// begin with # are comments.
 type list struct {
 	keys    []key
 	reasons map[key]string

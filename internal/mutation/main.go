@@ -1,9 +1,13 @@
-// Mutation changes one place of a package at a time and runs the package's tests: a change
-// that no test finds is a test that is missing. CONTRIBUTING.md says how to run it.
+// Mutation changes one place of a package at a time and runs the package's tests. A change that no
+// test finds is a test that is missing.
 //
-// A mutant is killed when a test fails, or when the tests take several times as long as
-// without the change. The score is the number of the killed among all that build, in percent.
-// Mutants that the list calls equivalent are not run and not counted.
+//	go run ./internal/mutation -n 50 ./pace ./group
+//
+// CONTRIBUTING.md says more.
+//
+// A mutant is killed when a test fails. It also is when the tests take several times as long as
+// without the change. The score is the share of killed mutants among all that build, in percent.
+// Mutants that the list calls equivalent are neither run nor counted.
 package main
 
 import (

@@ -17,13 +17,13 @@ type mutant struct {
 	file     string // its path
 	shown    string // its path in the module
 	source   []byte
-	in       string // the function that it is in, "" outside of all
+	in       string // the function around it; "": none
 	line     int
 	from, to int
 	text     string
 }
 
-// key tells mutants apart by what they change, however the lines move.
+// key identifies a mutant by what it changes, wherever its line moves.
 type key struct{ file, in, before, after string }
 
 func (k key) String() string {
@@ -58,7 +58,7 @@ func (m mutant) changed() []byte {
 	return slices.Concat(m.source[:m.from], []byte(m.text), m.source[m.to:])
 }
 
-// mutants returns all mutants of the package's files that are no tests.
+// mutants returns all mutants of the package's files; p.files has no tests.
 func (p *pkg) mutants() ([]mutant, error) {
 	var all []mutant
 	for _, name := range p.files {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// swaps has the operators that take an operator's place.
+// swaps has, for each operator, those that replace it.
 var swaps = map[token.Token][]token.Token{
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
 	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
@@ -21,7 +21,7 @@ var swaps = map[token.Token][]token.Token{
 	token.MUL_ASSIGN: {token.QUO_ASSIGN}, token.QUO_ASSIGN: {token.MUL_ASSIGN},
 }
 
-// others has the words and numbers that take another's place.
+// others has, for a word or number, the one that replaces it.
 var others = map[string]string{"0": "1", "1": "0", "true": "false", "false": "true", "min": "max", "max": "min"}
 
 // changes calls found with each change of a declaration: the bytes from one position to another
@@ -46,12 +46,13 @@ type changer struct {
 	source func(ast.Node) string
 	found  func(from, to token.Pos, text string)
 
-	// alone has the statements that are not removed. What stands alone under a condition is one: the
-	// condition is made false. So is the return at the end of a function, which does not build without.
+	// alone has the statements that are not removed. One that stands alone under a condition is one
+	// of them, because the condition is made false instead. So is the return at the end of a
+	// function, without which the code does not build.
 	alone map[ast.Node]bool
 }
 
-// changeExpr changes an expression, but for those in it.
+// changeExpr changes an expression, but none of those inside it.
 func (c *changer) changeExpr(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.FuncLit:
@@ -69,8 +70,8 @@ func (c *changer) changeExpr(n ast.Node) {
 	}
 }
 
-// changeStmt changes a statement, but for those in it. It notes which statements of it, or of a function, are
-// to stay.
+// changeStmt changes a statement, but none of those inside it. It notes which statements inside it,
+// or at the end of a function, must stay.
 func (c *changer) changeStmt(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.FuncDecl:
@@ -82,7 +83,7 @@ func (c *changer) changeStmt(n ast.Node) {
 		c.swap(n.TokPos, n.Tok)
 		switch {
 		case n.Tok == token.DEFINE || c.alone[n]:
-		case n.Tok == token.ASSIGN: // what is on the right is done all the same
+		case n.Tok == token.ASSIGN: // the right side still runs
 			c.found(n.Pos(), n.Rhs[0].Pos(), strings.Repeat("_, ", len(n.Lhs)-1)+"_ = ")
 		default:
 			c.remove(n)
@@ -105,21 +106,22 @@ func (c *changer) changeStmt(n ast.Node) {
 	}
 }
 
-// swap puts other operators in the place of one.
+// swap replaces an operator by others.
 func (c *changer) swap(at token.Pos, op token.Token) {
 	for _, other := range swaps[op] {
 		c.found(at, at+token.Pos(len(op.String())), other.String())
 	}
 }
 
-// replace puts another word or number in the place of one.
+// replace replaces a word or number by another one.
 func (c *changer) replace(n ast.Node, name string) {
 	if other, ok := others[name]; ok {
 		c.found(n.Pos(), n.End(), other)
 	}
 }
 
-// decide makes a condition true, and false. It keeps the names in it: the compiler refuses what is unused.
+// decide makes a condition true, and false. It keeps the names in it: the compiler refuses unused
+// ones.
 func (c *changer) decide(cond ast.Expr) {
 	c.found(cond.Pos(), cond.End(), "true || "+c.source(cond))
 	c.found(cond.Pos(), cond.End(), "false && ("+c.source(cond)+")")

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// pkg is a package whose code is changed and whose tests are run.
+// pkg is a package under mutation.
 type pkg struct {
 	name   string // its import path
 	folder string // its folder in the module
 	dir    string
-	files  []string // those that are built here and are no tests
+	files  []string // those that are built here, without tests
 	flags  []string // for its test binary
 }
 
-// load asks the go command for the packages.
+// load gets the packages from the go command.
 func load(ctx context.Context, paths []string) ([]*pkg, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json"}, paths...)...)
 	cmd.Stderr = os.Stderr
@@ -52,7 +52,7 @@ func load(ctx context.Context, paths []string) ([]*pkg, error) {
 		p := &pkg{name: l.ImportPath, folder: filepath.ToSlash(folder), dir: l.Dir, files: l.GoFiles}
 		p.flags = []string{"-test.short", "-test.failfast", "-test.paniconexit0"}
 		if slices.Contains(append(l.TestImports, l.XTestImports...), "pgregory.net/rapid") {
-			// One failure is enough: it is not made smaller, and leaves no file behind.
+			// One failure is enough: don't shrink it, and leave no file behind.
 			p.flags = append(p.flags, "-rapid.nofailfile", "-rapid.shrinktime=1ms")
 		}
 		all = append(all, p)
@@ -60,7 +60,7 @@ func load(ctx context.Context, paths []string) ([]*pkg, error) {
 	return all, cmd.Wait()
 }
 
-// verdict is what the tests say of a mutant.
+// verdict is the outcome of a mutant's tests.
 type verdict int
 
 const (
@@ -70,7 +70,7 @@ const (
 	unbuilt                 // it does not compile
 )
 
-// measure runs the tests of the code as it is, and returns how long a mutant may take.
+// measure runs the tests of the unchanged code, and returns how long a mutant's may take.
 func (p *pkg) measure(ctx context.Context, dir string) (time.Duration, error) {
 	binary := filepath.Join(dir, "test")
 	if out, err := p.build(ctx, binary); err != nil {
@@ -94,8 +94,8 @@ func (p *pkg) build(ctx context.Context, binary string, flags ...string) ([]byte
 	return exec.CommandContext(ctx, "go", args...).CombinedOutput()
 }
 
-// verdict builds a mutant in the folder dir and runs its tests. The code itself stays as it is: the
-// compiler reads the changed file in its place.
+// verdict builds a mutant in the folder dir and runs its tests. The code itself stays unchanged:
+// the compiler reads the mutant's file in its place.
 func (p *pkg) verdict(ctx context.Context, dir string, m mutant, limit time.Duration) (verdict, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return 0, err

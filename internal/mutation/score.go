@@ -25,7 +25,7 @@ func (t tally) String() string {
 	return fmt.Sprintf("%d killed, %d hung, %d survived, %d did not build, score %.1f %%", t.killed, t.hung, t.survived, t.unbuilt, score)
 }
 
-// judge runs the mutants, a few at a time, and prints those that survive.
+// judge runs the mutants, several at a time, and prints those that survive.
 func (p *pkg) judge(ctx context.Context, dir string, all []mutant, workers int, known list) (tally, error) {
 	limit, err := p.measure(ctx, dir)
 	if err != nil {

@@ -6,44 +6,46 @@ import (
 	"sync/atomic"
 )
 
-// closed is the word of a cell whose state is elsewhere.
+// closed is the word of a cell while its state is in a Schedule.
 const closed = -1
 
 // Verdict is a cell's answer.
 type Verdict int
 
 const (
-	Taken   Verdict = iota // the entry may go, and has been counted
-	Refused                // the tokens are not there
-	Changed                // somebody else was faster: load the word again
-	Closed                 // the state is under its lock
+	Taken   Verdict = iota // the entry is granted and charged
+	Refused                // there are not enough tokens
+	Changed                // another goroutine changed the word: load it again
+	Closed                 // the state is in the Schedule, under its lock
 )
 
-// Cell is the lock-free face of a Schedule that nobody waits for: the plan is
-// immutable, and one atomic word holds the TAT, in units since base, and below it how many
-// entries were let go since the cell was opened. Changing the plan closes the cell for good
-// or for a while, which the compare-and-swap of every entry notices: no entry ever goes by
-// a plan that was changed before. So does a count that has reached its limit.
+// Cell is the lock-free face of a Schedule with no waiters. The plan is immutable. One atomic word
+// holds the TAT, in units since base, and below it how many entries were granted since the cell was
+// opened.
 //
-// The fields fill one cache line, which an entry has to have for itself anyway.
+// A change of plan closes the cell, for good or for a while. The compare-and-swap of every entry
+// notices that, so no entry is granted by an outdated plan. A count that has reached its limit
+// closes the cell in the same way.
+//
+// The fields fill one cache line, which an entry needs for itself anyway.
 type Cell struct {
 	word    atomic.Int64
 	base    int64 // the instant from which the word counts
 	horizon int64 // the last instant after base that the word can count to
-	per     int64 // as word has it, above the count
-	step    int64 // as word has it, above the count
-	room    int64 // burst·step, as word has it, and the largest count below it
-	burst   int   // the highest cost that is not for the lock to judge
+	per     int64 // units a nanosecond, shifted above the count
+	step    int64 // units a token, shifted above the count
+	room    int64 // burst·step, shifted above the count, with the largest count below it
+	burst   int   // the highest cost; a higher one needs the lock
 	mask    int64 // the bits of the count
 }
 
-// Load returns the word to pass to Take. Read the clock after it, unless somebody else
-// looks into what Take refuses: a reading from before could make out a token as missing that has
-// been there all along.
+// Load returns the word to pass to Take. Read the clock after it. A reading from before may make
+// Take miss a token that has been there all along. That is harmless only if the caller checks again
+// what Take refuses.
 func (c *Cell) Load() int64 { return c.word.Load() }
 
-// Take lets an entry go at now, if the bucket, whose word was read before now
-// was, has tokens for it. A cost above the burst is not for a cell to judge.
+// Take grants an entry at now, if the bucket has tokens for it. word was loaded before now was
+// read. It returns Closed for a cost above the burst.
 func (c *Cell) Take(word, now int64, cost int) Verdict {
 	next, v := c.Next(word, now, cost)
 	if v == Taken && !c.Swap(word, next) {
@@ -52,12 +54,12 @@ func (c *Cell) Take(word, now int64, cost int) Verdict {
 	return v
 }
 
-// Next and Swap are Take in two steps, for those who want to have it in place: it is too large for that
-// as a whole. Next returns the word to swap in, if it says Taken.
+// Next and Swap are Take in two steps: Take as a whole is too large to be inlined. Next returns the
+// word to swap in, if it says Taken.
 func (c *Cell) Next(word, now int64, cost int) (next int64, v Verdict) {
 	at := now - c.base
 	if word&c.mask == c.mask || uint64(at) > uint64(c.horizon) || cost > c.burst {
-		return 0, Closed // all bits of a closed word are set
+		return 0, Closed // a closed word has all bits set
 	}
 	at *= c.per
 	next = word
@@ -71,11 +73,12 @@ func (c *Cell) Next(word, now int64, cost int) (next int64, v Verdict) {
 	return next, Taken
 }
 
-// Swap reports whether the word was still the one that was read, and lets the entry go.
+// Swap stores next and so grants the entry. It reports false, and grants nothing, if the word has
+// changed since it was read.
 func (c *Cell) Swap(word, next int64) bool { return c.word.CompareAndSwap(word, next) }
 
-// Close moves the state from the cell into s, which has its plan, and returns the number of
-// entries that were let go since it was opened. Closing a closed cell does nothing.
+// Close moves the state from the cell into s, which has its plan. It returns how many entries were
+// granted since the cell was opened. Closing a closed cell does nothing.
 func (c *Cell) Close(s *Schedule) (taken uint64) {
 	if c.word.Load() == closed {
 		return 0
@@ -83,7 +86,7 @@ func (c *Cell) Close(s *Schedule) (taken uint64) {
 	return c.read(s, c.word.Swap(closed))
 }
 
-// Peek is Close for a look: s becomes a copy of the state, and the cell stays as it is.
+// Peek copies the state into s, as Close does, and leaves the cell open.
 func (c *Cell) Peek(s *Schedule) (taken uint64) {
 	word := c.word.Load()
 	if word == closed {
@@ -99,18 +102,21 @@ func (c *Cell) read(s *Schedule, word int64) (taken uint64) {
 	return uint64(word & c.mask)
 }
 
-// The count has as many bits as leave a minute's worth of units to the TAT, within these
-// limits: when it is used up, an entry takes the lock, which must be rare.
+// The count gets as many bits as leave a minute's worth of units to the TAT, within these limits.
+// When the count is used up, an entry takes the lock, which must be rare.
 const (
 	mostCount  = 16
 	leastCount = 6
 	minute     = 60e9
 )
 
-// Open moves the state of s into a cell: old itself where its plan still holds, a
-// new one where not. It returns old, closed, where s can't do with a word: while it
-// is held, while there is lateness to be made up, where the burst at so fine
-// a rate does not fit into the word, or where refunds want to know of every entry.
+// Open moves the state of s into a cell: old itself where its plan still holds, a new one where
+// not. It returns old, closed, where a word can't hold the state:
+//
+//   - during a hold,
+//   - while there is lateness to be made up,
+//   - where the burst at so fine a rate does not fit into the word,
+//   - where refunds must know of every entry.
 func (s *Schedule) Open(now int64, old *Cell) *Cell {
 	if s.past != nil {
 		return old
@@ -132,7 +138,7 @@ func (s *Schedule) Open(now int64, old *Cell) *Cell {
 		tat = s.tat.minus(product(uint64(c.base), s.per))
 	}
 	if count := bits.Len64(uint64(c.mask)); tat.hi == 0 && tat.lo <= math.MaxInt64>>1>>count {
-		// Until here nobody who entered under the old word could be missed: it was closed.
+		// No entry can have been granted under the old word until here: it was closed.
 		c.word.Store(int64(tat.lo << count))
 		s.last = 0
 		return c
@@ -140,7 +146,7 @@ func (s *Schedule) Open(now int64, old *Cell) *Cell {
 	return old
 }
 
-// newCell returns a closed cell for the plan of s that counts from now on, or nil where the
+// newCell returns a closed cell for the plan of s that counts from now on. It returns nil where the
 // plan does not fit into a word.
 func newCell(now int64, s *Schedule) *Cell {
 	room := product(s.burst, s.step)
@@ -158,7 +164,7 @@ func newCell(now int64, s *Schedule) *Cell {
 		return nil
 	}
 	c := &Cell{
-		base:    max(now-1, 0), // a TAT that lies less than a nanosecond before now stands
+		base:    max(now-1, 0), // keeps a TAT that lies less than a nanosecond before now
 		horizon: int64(uint64(math.MaxInt64) >> count >> 1 / s.per),
 		per:     int64(s.per << count),
 		step:    int64(s.step << count),
@@ -167,7 +173,7 @@ func newCell(now int64, s *Schedule) *Cell {
 		mask:    1<<count - 1,
 	}
 	if s.step == 0 {
-		c.room = math.MaxInt64 >> 2 // whose clock was read later may have been faster
+		c.room = math.MaxInt64 >> 2 // a goroutine that read the clock later may have swapped first
 	}
 	c.word.Store(closed)
 	return c
@@ -179,7 +185,7 @@ func (c *Cell) fits(s *Schedule) bool {
 	return c.base != 0 && c.per>>count == int64(s.per) && c.step>>count == int64(s.step) && c.burst == s.Limit()
 }
 
-// Shut returns a cell that is closed and stays so until Open replaces it.
+// Shut returns a closed cell. Open replaces it.
 func Shut() *Cell {
 	c := &Cell{mask: 1}
 	c.word.Store(closed)

@@ -1,7 +1,7 @@
 package schedule
 
-// Follow brings the plan of s in line with that of o, at now: as SetRate and SetBurst do, if the plans
-// differ.
+// Follow gives s the plan of o, at now. Where the plans differ, it does what SetRate and SetBurst
+// do.
 func (s *Schedule) Follow(now int64, o *Schedule) {
 	s.slack = o.slack
 	if s.ratio != o.ratio {

@@ -1,40 +1,42 @@
 package schedule
 
-// An entry that turns out to cost less than it was charged gets tokens back, but never more
-// than if it had cost that from the start: tokens that the full bucket has turned away since
-// would have been turned away then, too. In terms of the TAT: whatever moved it forward to an
-// instant, because it lay before that, would have moved a lower one to the same place. So what
-// comes back is at most what the bucket lacked to be full at the fullest instant since the
-// entry.
+// An entry may turn out to cost less than it was charged. It then gets tokens back, but never more
+// than if it had cost that from the start. Tokens that the full bucket has turned away since would have
+// been turned away then, too.
+//
+// In terms of the TAT: an arrival moved the TAT forward to an instant, because it lay before that.
+// A lower TAT would have been moved to the same place. So what comes back is at most what the
+// bucket lacked at the fullest instant since the entry.
 
-// history is how full the bucket has been since which entry.
+// history is how full the bucket has been, by entry.
 type history struct {
-	entries uint64 // charged so far
+	entries uint64 // entries charged so far
 	lows    []low  // by entry; each lacks more than the one before
 	settled once
 }
 
-// low is an instant at which the bucket was as full as it never was afterwards.
+// low is an instant such that the bucket has been less full ever since.
 type low struct {
-	after uint64 // entries charged by then
+	after uint64 // entries charged before it
 	lack  wide   // what the bucket lacked to be full, in units
 }
 
-// mostLows is how many instants a history keeps. Where there are more, two become one, and
-// refunds may come out smaller.
+// mostLows is how many instants a history keeps. Beyond that, each two become one, and refunds may
+// come out smaller.
 const mostLows = 1024
 
-// numbered is set in the marks of entries that a history counts. The others are instants.
+// numbered is set in the marks of entries that a history counts. Other marks are instants.
 const numbered = 1 << 63
 
-// Track makes the bucket remember, from now on, what refunds depend on, unless there is no limit.
+// Track makes the bucket remember, from now on, what refunds depend on. Without a limit it does
+// nothing.
 func (s *Schedule) Track() {
 	if s.past == nil && s.step != 0 {
 		s.past = &history{}
 	}
 }
 
-// charged returns the mark of the entry that goes at now and is about to be charged.
+// charged returns the mark of the entry that is granted at now and is about to be charged.
 func (s *Schedule) charged(now int64) (mark uint64) {
 	if s.past == nil {
 		return uint64(now)
@@ -43,15 +45,15 @@ func (s *Schedule) charged(now int64) (mark uint64) {
 	return numbered | s.past.entries
 }
 
-// Numbered returns the mark of the entry whose number, of those charged since Track, ends in the
-// given 32 bits. It must be one of the last 2^32.
+// Numbered returns the mark of an entry by the low 32 bits of its number. Entries are numbered as
+// they were charged since Track. It must be one of the last 2^32.
 func (s *Schedule) Numbered(low uint32) (mark uint64) {
 	n := s.past.entries
 	return numbered | (n - uint64(uint32(n)-low))
 }
 
-// raise moves the TAT to an instant, in units, if it lies before that, and notes how full the
-// bucket was then.
+// raise moves the TAT forward to an instant, in units, unless it is there already. It notes how
+// full the bucket was before.
 func (s *Schedule) raise(at wide) {
 	s.note(s.tat.minus(at))
 	if s.tat.less(at) {
@@ -59,7 +61,7 @@ func (s *Schedule) raise(at wide) {
 	}
 }
 
-// note notes that the bucket lacks so many units to be full.
+// note notes how many units the bucket lacks to be full.
 func (s *Schedule) note(lack wide) {
 	if s.past == nil {
 		return
@@ -91,7 +93,8 @@ func (s *Schedule) refund(now int64, mark uint64, cost, tokens int) {
 	s.note(lack)
 	entry, back := mark&^numbered, least(lack, product(uint64(tokens), s.step))
 	if mark&numbered == 0 {
-		// It went before there was a history: maybe the bucket was full as soon as it could be.
+		// The entry was granted before there was a history. The bucket may have been full as soon
+		// as it could be.
 		left := product(uint64(cost), s.step).minus(product(uint64(max(now-int64(mark), 0)), s.per))
 		if int64(mark) < s.changed {
 			left = wide{}
@@ -104,8 +107,8 @@ func (s *Schedule) refund(now int64, mark uint64, cost, tokens int) {
 	s.tat = s.tat.minus(back)
 }
 
-// refund takes what comes back to an entry from what the bucket has lacked since, which is the most
-// that does, and returns it.
+// refund gives back to an entry at most what the bucket has lacked since, and returns that. It
+// takes as much from what the bucket has lacked.
 func (h *history) refund(entry uint64, back wide) wide {
 	first := 0
 	for first < len(h.lows) && h.lows[first].after < entry {
@@ -119,7 +122,7 @@ func (h *history) refund(entry uint64, back wide) wide {
 	for i := range since {
 		since[i].lack = since[i].lack.minus(back)
 	}
-	// What was the fullest before need not be any more.
+	// An instant that was the fullest before may no longer be.
 	keep := first
 	for keep > 0 && !h.lows[keep-1].lack.less(since[0].lack) {
 		keep--

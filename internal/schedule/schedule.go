@@ -1,19 +1,25 @@
-// Package schedule is the arithmetic of a rate: when may the next entry go? It
-// is pure: instants come in as arguments, in nanoseconds on any monotonic
-// timeline that is not negative, and no clock, lock or goroutine is involved.
+// Package schedule is the arithmetic of a rate: it says when the next entry may go. It is pure:
+// instants come in as arguments, in nanoseconds on any monotonic timeline that is not negative. No
+// clock, lock or goroutine is involved.
 //
-// The algorithm is GCRA, the virtual scheduling form of the leaky bucket
-// (ITU-T I.371, annex A). All that is remembered of the past is the
-// theoretical arrival time, TAT: the instant at which the bucket is full again.
-// An entry of cost c moves it to max(TAT, arrival) + c·interval and is allowed
-// from the instant TAT − burst·interval on.
+//	s := schedule.New(100, 1e9, 1, 0)  // 100 a second
+//	since := s.Arrive(now)
+//	if due := s.Due(since, 0, 1); due <= now {
+//		s.Take(now, since, 1)
+//	}
 //
-// Instants inside are counted in units of 1/n of a nanosecond for a rate of n
-// (reduced) events per span, so that an interval is a whole number of them and
-// nothing is ever rounded. 128 bits hold a hundred years of the finest unit. Clocks,
-// however, show whole nanoseconds: an entry that is due in between goes at the next one,
-// and that is not counted as lateness, because the roundings would add up. So where the
-// TAT lies less than a nanosecond before the arrival, it stands.
+// The algorithm is GCRA, the virtual scheduling form of the leaky bucket (ITU-T I.371, annex A).
+// All that is remembered of the past is the theoretical arrival time, TAT: the instant at which the
+// bucket is full again. An entry of cost c moves it to max(TAT, arrival) + c·interval. The entry is
+// allowed from the instant TAT − burst·interval on.
+//
+// For a rate of n (reduced) events per span, instants are counted in units of 1/n of a nanosecond.
+// So an interval is a whole number of units and nothing is ever rounded. 128 bits hold a hundred
+// years of the finest unit.
+//
+// Clocks, however, show whole nanoseconds. An entry that is due in between goes at the next one.
+// That is not counted as lateness, because the roundings would add up. So a TAT that lies less than
+// a nanosecond before the arrival stands.
 package schedule
 
 import "math"
@@ -21,27 +27,26 @@ import "math"
 // never is the instant that does not come.
 const never = math.MaxInt64
 
-// DefaultSlack is the lateness that is made up where nothing else is said, in
-// nanoseconds.
+// DefaultSlack is the slack where none is given, in nanoseconds.
 const DefaultSlack = 100e6
 
-// Schedule is one bucket. It is a plain value; whoever holds it guards it.
+// Schedule is one bucket. It is a plain value: its owner guards it.
 type Schedule struct {
 	ratio
 	burst uint64
 	slack int64 // lateness that may be made up, in nanoseconds
 
 	tat   wide  // when the bucket is full again, in units
-	late  int64 // how late the system granted the last entry, as far as not made up
-	floor int64 // no entry counts as having arrived before: the last change of plan
+	late  int64 // lateness of the last grant that is not made up yet, at most slack
+	floor int64 // the last change of plan: an entry counts as having arrived no earlier
 	held  int64 // no entry is admitted before
-	ends  bool  // the end of the hold has yet to leave one token
+	ends  bool  // a hold has begun, and its end has yet to leave one token
 
-	last    int64    // when the last entry was let go, until its caller is known to run
+	last    int64    // when the last entry was granted; 0: its caller is known to run
 	lost    uint64   // tokens that were forfeited to lateness beyond the slack
-	part    uint64   // and so many units of one more
-	past    *history // nil: refunds have not been asked for
-	changed int64    // what was granted before, without a history, gets nothing back
+	part    uint64   // what was forfeited beyond lost, less than a token, in units
+	past    *history // nil: no refund has been asked for
+	changed int64    // a grant without a history from before this instant gets nothing back
 }
 
 // ratio is a rate in lowest terms: per units a nanosecond, step units a token.
@@ -59,9 +64,8 @@ func reduce(n, span int64) ratio {
 	return ratio{per: uint64(n) / a, step: uint64(span) / a}
 }
 
-// New returns a full bucket. n events per span of nanoseconds; n of 0 means no
-// limit. A burst of 0 means 1; a slack of 0 means DefaultSlack, a negative one
-// none.
+// New returns a full bucket for n events per span of nanoseconds. n of 0 means no limit. A burst of
+// 0 means 1. A slack of 0 means DefaultSlack, a negative one none.
 func New(n, span int64, burst int, slack int64) Schedule {
 	if burst == 0 {
 		burst = 1
@@ -78,8 +82,8 @@ func New(n, span int64, burst int, slack int64) Schedule {
 // Burst returns the number of tokens that the full bucket holds.
 func (s *Schedule) Burst() int { return int(s.burst) }
 
-// Limit returns the highest cost that can ever be let go: the number of tokens that the
-// full bucket holds, or any.
+// Limit returns the highest cost that can ever be granted. That is Burst, and any cost where there
+// is no limit.
 func (s *Schedule) Limit() int {
 	if s.step == 0 {
 		return math.MaxInt
@@ -90,19 +94,17 @@ func (s *Schedule) Limit() int {
 // Slack returns the lateness that may be made up, in nanoseconds.
 func (s *Schedule) Slack() int64 { return s.slack }
 
-// Held returns the instant before which nobody enters.
+// Held returns the instant before which no entry is admitted.
 func (s *Schedule) Held() int64 { return s.held }
 
-// Full reports whether the bucket is full at now and nothing holds it: a new one
-// would do the same.
+// Full reports whether the bucket is full at now and not held, so that a new one would do the same.
 func (s *Schedule) Full(now int64) bool {
 	return s.held <= now && !product(uint64(now), s.per).less(s.full())
 }
 
-// Arrive returns the instant from which an entry counts that comes at now: now,
-// less what the system's late wake-up of the entry before has cost. A bucket
-// that has been full for longer than the slack lay idle: the lateness before
-// that is of no account.
+// Arrive returns the instant from which an entry counts that comes at now. That is now, less the
+// lateness that is yet to be made up. A bucket that has been full for longer than the slack lay
+// idle: lateness from before that is dropped.
 func (s *Schedule) Arrive(now int64) int64 {
 	if s.late > 0 && s.full().plus(product(uint64(s.slack), s.per)).less(product(uint64(now), s.per)) {
 		s.late = 0
@@ -110,8 +112,8 @@ func (s *Schedule) Arrive(now int64) int64 {
 	return max(now-s.late, s.floor)
 }
 
-// Due returns the first instant at which an entry may go that counts from since
-// on, costs cost, and comes after ahead tokens' worth of others.
+// Due returns the first instant at which an entry may be granted that counts from since on and
+// costs cost. ahead is how many tokens the entries before it take.
 func (s *Schedule) Due(since int64, ahead uint64, cost int) int64 {
 	since = max(since, s.floor)
 	if s.step == 0 {
@@ -125,9 +127,9 @@ func (s *Schedule) Due(since int64, ahead uint64, cost int) int64 {
 	return max(since, s.held, due)
 }
 
-// Take lets an entry go at now that counts from since on and costs cost. Its Due
-// must have come. Lateness beyond the slack is lost for good here: that is what
-// bounds every window of length w by burst + rate·(w + slack). The mark is for Refund.
+// Take grants an entry at now that counts from since on and costs cost. Its Due must have come.
+// Lateness beyond the slack is lost for good here: that bounds every window of length w by burst +
+// rate·(w + slack). The mark is for Settle and Undo.
 func (s *Schedule) Take(now, since int64, cost int) (mark uint64) {
 	s.endHold(now)
 	since = max(since, s.floor)
@@ -146,9 +148,9 @@ func (s *Schedule) Take(now, since int64, cost int) (mark uint64) {
 	return s.charged(now)
 }
 
-// Absent tells that callers of entries that cost out may have got to run only now: they are late, too,
-// and come together with whichever entry makes up for lateness. What of the slack they leave is there
-// for those after them.
+// Absent says that callers of entries may begin to run only now: entries of a cost of out in all
+// were granted earlier. They are late, too, and run at the same time as an entry that makes up for
+// lateness. So only what they leave of the slack is there for the entries after them.
 func (s *Schedule) Absent(now int64, out uint64) {
 	if s.step == 0 {
 		return
@@ -159,9 +161,9 @@ func (s *Schedule) Absent(now int64, out uint64) {
 	}
 }
 
-// Ran tells that the caller of an entry that was let go at the given instant runs only now. That is the
-// system's lateness, too, and lets the caller's next entry count from earlier. It is of no account if
-// others have been let go since.
+// Ran says that the caller of the entry granted at that instant runs only now. That is the system's
+// lateness, too, and the caller's next entry counts from earlier for it. It has no effect if
+// another entry has been granted since.
 func (s *Schedule) Ran(now, granted int64) {
 	if granted != s.last {
 		return
@@ -171,7 +173,7 @@ func (s *Schedule) Ran(now, granted int64) {
 	s.forfeit(now-late, now-s.late)
 }
 
-// forfeit counts the tokens that are lost if an entry counts from at on, and not from since.
+// forfeit counts the tokens that are lost because an entry counts from at on, and not from since.
 func (s *Schedule) forfeit(since, at int64) {
 	if since >= at {
 		return
@@ -187,7 +189,7 @@ func (s *Schedule) Forfeited() uint64 { return s.lost }
 // Undo takes back, at now, an entry that did not take place.
 func (s *Schedule) Undo(now int64, mark uint64, cost int) { s.refund(now, mark, cost, cost) }
 
-// from returns where the schedule goes on for an entry that counts from since on.
+// from returns the TAT to which an entry that counts from since on adds its cost.
 func (s *Schedule) from(since int64) wide {
 	at, full := product(uint64(since), s.per), s.full()
 	if at.less(full.plus(wide{0, s.per})) {
@@ -196,7 +198,7 @@ func (s *Schedule) from(since int64) wide {
 	return at
 }
 
-// full returns when the bucket is full again. At the end of a hold it has one token at most.
+// full returns when the bucket is full again. At the end of a hold it has at most one token.
 func (s *Schedule) full() wide {
 	if h := s.holdEnd(); s.ends && s.tat.less(h) {
 		return h
@@ -209,8 +211,8 @@ func (s *Schedule) holdEnd() wide {
 	return product(uint64(s.held), s.per).plus(product(s.burst-1, s.step))
 }
 
-// endHold takes from the bucket what a hold that is over at now leaves no longer. Until then the bucket
-// fills as if there were no hold, so that a change of plan meanwhile counts from its own instant.
+// endHold empties the bucket but for one token, if a hold is over at now. Until then the bucket
+// fills as if there were no hold, so a change of plan during a hold counts from its own instant.
 func (s *Schedule) endHold(now int64) {
 	if s.ends && s.held <= now {
 		s.ends = false
@@ -218,9 +220,9 @@ func (s *Schedule) endHold(now int64) {
 	}
 }
 
-// Settle corrects the cost of an entry, charged with the given mark, to what it actually is. Tokens
-// that are missing are a debt. Tokens that come back are there at once, as far as they would be there
-// had the entry cost that from the start.
+// Settle corrects the cost of an entry, charged with the given mark, to the actual one. Tokens that
+// are missing are a debt. Tokens that come back are there at once, as far as they would be there if
+// the entry had cost that from the start.
 func (s *Schedule) Settle(now int64, mark uint64, cost, actual int) {
 	if actual < cost {
 		s.Track()
@@ -231,27 +233,27 @@ func (s *Schedule) Settle(now int64, mark uint64, cost, actual int) {
 	s.tat = s.tat.plus(product(uint64(actual-cost), s.step))
 }
 
-// Fill fills the bucket at now: its tokens come back to it.
+// Fill makes the bucket full at now.
 func (s *Schedule) Fill(now int64) {
 	s.touch(now)
 	s.tat = least(s.tat, product(uint64(now), s.per))
 }
 
-// touch makes the lateness until now be of no account.
+// touch drops all lateness until now.
 func (s *Schedule) touch(now int64) { s.floor, s.last = max(s.floor, now), 0 }
 
-// SetRate changes the rate at now. The tokens in the bucket stay as many as they
-// are, a fraction of the next one included; a debt is paid at the new rate. The
-// conversion rounds up to one unit of the new rate, at most a nanosecond.
+// SetRate changes the rate at now. The number of tokens in the bucket stays, a fraction of the next
+// one included. A debt is paid at the new rate. The conversion rounds up to one unit of the new
+// rate, at most a nanosecond.
 func (s *Schedule) SetRate(now, n, span int64) {
 	ref := s.fill(now)
-	s.changed = max(s.changed, now) // what has flowed in was at another rate
+	s.changed = max(s.changed, now) // tokens until now came at another rate
 	s.rescale(ref, reduce(n, span))
 }
 
-// Repace changes the rate as if it had been in force since the instant of the last grant:
-// what was to come an interval after it, now comes one of the new intervals after it. A hold since
-// then, also one that is over, counts as a grant at its end.
+// Repace changes the rate as if it had been in force since the instant of the last grant. What was
+// due an interval after that grant is due one of the new intervals after it. A hold since then,
+// also one that is over, counts as a grant at its end.
 func (s *Schedule) Repace(now, last, n, span int64) {
 	s.endHold(now)
 	s.touch(now)
@@ -270,7 +272,7 @@ func (s *Schedule) Spend(now, until int64) {
 	s.raise(product(uint64(max(now, until)), s.per).plus(product(s.burst-1, s.step)))
 }
 
-// rescale converts what of the TAT lies after ref to the next ratio.
+// rescale converts to the next ratio the part of the TAT that lies after ref.
 func (s *Schedule) rescale(ref int64, next ratio) {
 	debt := s.tat.minus(product(uint64(ref), s.per))
 	s.part = 0
@@ -281,13 +283,13 @@ func (s *Schedule) rescale(ref int64, next ratio) {
 	case s.step != 0:
 		s.tat = s.tat.plus(s.convert(debt, next))
 	case s.held >= ref:
-		// There was no bucket to be emptied by the hold.
+		// Without a limit there was no bucket for the hold to empty.
 		s.tat = s.tat.plus(product(s.burst-1, next.step))
 	}
 	s.ratio = next
 }
 
-// convert returns as many tokens in units of the next ratio, rounded up.
+// convert returns the same number of tokens in units of the next ratio, rounded up.
 func (s *Schedule) convert(units wide, next ratio) wide {
 	tokens, rest := units.div(s.step)
 	part, r := product(rest, next.step).div(s.step)
@@ -297,8 +299,7 @@ func (s *Schedule) convert(units wide, next ratio) wide {
 	return tokens.times(next.step).plus(part)
 }
 
-// SetBurst changes the burst at now. The tokens in the bucket stay as many as
-// they are, as far as they fit.
+// SetBurst changes the burst at now. The number of tokens in the bucket stays, as far as they fit.
 func (s *Schedule) SetBurst(now int64, burst int) {
 	if b := uint64(burst); b < s.burst {
 		s.Track()
@@ -313,8 +314,8 @@ func (s *Schedule) SetBurst(now int64, burst int) {
 	s.burst = uint64(burst)
 }
 
-// Hold, at now, admits no entry before until and leaves one token there for then, so
-// that entries don't burst. It only ever lengthens.
+// Hold, at now, admits no entry before until, and leaves one token for that instant, so that
+// entries don't burst. An until before the end of an earlier hold does nothing.
 func (s *Schedule) Hold(now, until int64) {
 	s.endHold(now)
 	if until <= s.held {
@@ -326,8 +327,7 @@ func (s *Schedule) Hold(now, until int64) {
 	s.changed = max(s.changed, until)
 }
 
-// fill brings a TAT of the past up to the instant at which the plan changes, and
-// returns that instant.
+// fill brings a TAT of the past up to now, at which the plan changes, and returns now.
 func (s *Schedule) fill(now int64) int64 {
 	s.endHold(now)
 	s.touch(now)

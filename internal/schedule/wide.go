@@ -2,9 +2,8 @@ package schedule
 
 import "math/bits"
 
-// wide is an unsigned 128-bit integer. Additions and products saturate,
-// subtractions stop at zero: a schedule that far out is never reached, and must
-// not wrap around into the present.
+// wide is an unsigned 128-bit integer. Additions and products saturate, subtractions stop at zero:
+// a schedule so far out is never reached, and must not wrap around into the present.
 type wide struct{ hi, lo uint64 }
 
 var maxWide = wide{^uint64(0), ^uint64(0)}

@@ -6,35 +6,34 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// Alarm calls a function at an instant, or a little later, in a goroutine of its
-// own, or rings a bell in place of it. But for bells, which are the real clock's, it waits by
-// AfterFunc alone: the mock's other timers can deadlock. On the real clock, and if it is exact,
-// it has the process woken at that instant, too; see wakeups.
+// Alarm calls a function at an instant, or a little later, in a goroutine of its own. It may ring a
+// bell instead. Bells exist on the real clock only. Otherwise an alarm waits by AfterFunc alone:
+// the mock's other timers can deadlock. An exact alarm on the real clock also has the process woken
+// at that instant; see wakeups.
 //
-// Its owner guards it with the lock under which the function will look at the
-// time, and takes a call that comes too early or once too often as a reason to
-// look and nothing more.
+// Its owner guards it with the lock under which the function looks at the time. The function must
+// take a call only as a reason to look: a call may come too early, or once too often.
 type Alarm struct {
 	clk   *Clock
 	f     func()
-	at    int64 // instant it is set to; 0: not set
-	exact bool  // it asks for a wake-up
+	at    int64 // the instant that it is set to; 0: not set
+	exact bool  // each Set asks for a wake-up
 	asked bool  // it has asked for one since it was last stopped
-	late  int64 // it is set no nearer to now than this
+	late  int64 // nanoseconds from now, at least, to which it is set
 	own   *time.Timer
 	their *clock.Timer
-	bell  *Bell // it is the bell that is set; nil: one of the above
+	bell  *Bell // the bell that is set; nil: one of the above
 
 	// Guarded by clk.wake.
 	wakeAt int64 // when it is to be woken
-	pos    int   // its place in the queue, from 1 on; 0: none
+	pos    int   // its position in the queue, from 1 on; 0: none
 }
 
 // NewAlarm returns an alarm that is not set. It is not exact.
 func NewAlarm(k *Clock, f func()) *Alarm { return &Alarm{clk: k, f: f} }
 
-// Tune says how exact the alarm is from the next Set on, if it rings for something that
-// happens once an interval, and up to slack of whose lateness is made up for, in nanoseconds.
+// Tune sets how exact the alarm is from the next Set on. interval is the time between the events
+// that it rings for, and slack how much lateness is made up for, both in nanoseconds.
 func (a *Alarm) Tune(p Precision, interval, slack int64) {
 	a.exact = a.clk.wake != nil && (p == Precise || p == Auto && interval >= worthwhile)
 	a.late = 0
@@ -43,13 +42,13 @@ func (a *Alarm) Tune(p Precision, interval, slack int64) {
 	}
 }
 
-// Set sets the alarm, whatever it was set to, to the instant at. now is the
-// present one. Tuned for short intervals it rings a little later if at is near, for several
-// instants at once.
+// Set sets the alarm to the instant at, whatever it was set to before. now is the present one.
+// Tuned for short intervals, an alarm that is set to a near instant rings a little later, for
+// several instants at once.
 func (a *Alarm) Set(now, at int64) { a.SetBell(now, at, nil) }
 
-// SetBell is Set, but b, if it is not nil, is to be rung in place of the call. A bell is set
-// by one alarm at a time: another that was to ring it does not any more, and must be set anew.
+// SetBell is Set, but rings b in place of the call, unless b is nil. One alarm at a time can set a
+// bell. If another alarm sets the same bell, the first will not ring: it must be set again.
 func (a *Alarm) SetBell(now, at int64, b *Bell) {
 	if at == Never {
 		a.Stop()
@@ -78,7 +77,7 @@ func (a *Alarm) SetBell(now, at int64, b *Bell) {
 	default:
 		a.own = time.AfterFunc(d, a.f)
 	}
-	// The timer comes first: it must be found due when the process is woken for it.
+	// Set the timer first: it must be due when the process is woken for it.
 	switch {
 	case a.exact:
 		a.asked = true
@@ -88,12 +87,12 @@ func (a *Alarm) SetBell(now, at int64, b *Bell) {
 	}
 }
 
-// Rang tells the alarm that its function has been called, or its bell heard, so that it can be
-// set to the same instant once more. Set or Stop must follow soon: until then nobody else may
-// be woken exactly, and a bell goes on ringing.
+// Rang tells the alarm that its function has been called, or its bell heard. Then it can be set to
+// the same instant once more. Set or Stop must follow soon: until then no other alarm may be woken
+// exactly, and a bell goes on ringing.
 func (a *Alarm) Rang() { a.at = 0 }
 
-// Stop unsets the alarm. A call that is already under way still comes.
+// Stop unsets the alarm. A call that is already under way may still come.
 func (a *Alarm) Stop() {
 	if a.asked {
 		a.forget()

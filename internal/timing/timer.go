@@ -5,8 +5,8 @@ import "time"
 // Timer is an alarm that wakes one goroutine, which waits for it and for other things in one
 // select. It belongs to that goroutine.
 type Timer struct {
-	// C is where the goroutine hears that the instant has come, or that it may have: it
-	// must call Rang then, and look, and call Set or Stop.
+	// C receives a value when the instant has come, or may have come. The goroutine must then call
+	// Rang, read the clock, and call Set or Stop.
 	C <-chan time.Time
 
 	Alarm
@@ -31,5 +31,5 @@ func NewTimer(k *Clock) *Timer {
 	return t
 }
 
-// Set sets the timer, whatever it was set to, to the instant at. now is the present one.
+// Set sets the timer to the instant at, whatever it was set to before. now is the present one.
 func (t *Timer) Set(now, at int64) { t.SetBell(now, at, t.bell) }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Precision says when an alarm asks to be woken exactly. The values are those of package
-// pace.
+// Precision says when an alarm asks to be woken exactly. The values are those of pace.Precision.
 type Precision int
 
 const (
@@ -16,10 +15,10 @@ const (
 	Coalesced                  // never
 )
 
-// worthwhile is the shortest interval, in nanoseconds, at which Auto asks for wake-ups.
-// There they cost twice the processor time of plain timers, and below it much more, because
-// a plain timer lets several tokens go at once. By one caller in a loop, on a virtual machine
-// of two cores, with Go 1.26:
+// worthwhile is the shortest interval, in nanoseconds, at which Auto asks for wake-ups. There they
+// cost twice the processor time of plain timers. Below it they cost much more, because one plain
+// timer grants several tokens at once. Measured with one caller in a loop, on a virtual machine of
+// two cores, with Go 1.26:
 //
 //	            plain timers         exact wake-ups
 //	interval    gap error   CPU      gap error   CPU
@@ -33,34 +32,35 @@ const (
 //	5 ms        880 µs     130 µs    140 µs     146 µs
 const worthwhile = 500e3
 
-// apart is the shortest time between two wake-ups, in nanoseconds. Who is due in between is
-// woken a little late: with ten thousand gates, each of which would be worth it by itself, the
-// wake-ups would take more processor time than all the rest.
+// apart is the shortest time between two wake-ups, in nanoseconds. An alarm that is due in between
+// is woken a little late. Without it, ten thousand gates, each worth its wake-ups by itself, would
+// spend more processor time on them than on all the rest.
 //
-// So it is for one alarm that is not Precise: a process that is awake anyway has its timers
-// ring at their instants, and for every token that costs one caller in a loop at 100,000/s 1.03 µs
-// of processor time, where ringing for ten at once takes 0.62; at 1,000,000/s it is 0.49 and 0.23.
+// Where instants are closer together than this, it is also the least distance to which an alarm
+// that is not Precise is set. In a process that is awake, timers ring at their instants, one for
+// each token. With one caller in a loop at 100,000/s, that takes 1.03 µs of processor time a token.
+// Ringing once for ten tokens takes 0.62 µs. At 1,000,000/s the two are 0.49 and 0.23 µs.
 const apart = 100e3
 
-// wakeups gets the process woken at the instants of all alarms that want it exactly. It has
-// one timer of the system for all of them, which is armed for the earliest and does nothing
-// but end the process's sleep: whoever was to be called then is found by the runtime, whose
-// own timer is due. So it is a help and never a need, and a wake-up too many does no harm.
+// wakeups has the process woken at the instants of all alarms that want it exactly. It has one
+// timer of the system for all of them, armed for the earliest. That timer only ends the process's
+// sleep. The runtime then finds the alarm's own timer due. So a wake-up too many does no harm, and
+// without wake-ups alarms are only later.
 //
-// It keeps no goroutine. An instant that has passed is forgotten when the next one is
-// looked for, by whoever sets or stops an alarm: the alarm that rang, if nobody else.
+// It keeps no goroutine. An instant that has passed is forgotten when the next one is looked for:
+// when an alarm is set or stopped. If no other alarm is, the one that rang will be.
 type wakeups struct {
-	mu    sync.Mutex // a leaf: nothing is locked, and nothing blocks, under it
-	queue wakeQueue  // guarded by mu, like all below: who is to be woken, earliest first
+	mu    sync.Mutex // a leaf: nothing is locked, and nothing blocks, while it is held
+	queue wakeQueue  // guarded by mu, like all below: the alarms to be woken for, earliest first
 	armed int64      // the instant for which arm was last called
-	gone  int64      // the last one that has passed
+	gone  int64      // the last armed instant that has passed
 	arm   func(now, at int64)
 }
 
-// set has the process woken at the given instant for a, and no other.
+// set has the process woken for a at the given instant, and at no other.
 func (w *wakeups) set(a *Alarm, now, at int64) {
 	if bubbled() {
-		return // where no time passes outside
+		return // no time passes outside of the bubble meanwhile
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,10 +86,10 @@ func (w *wakeups) remove(a *Alarm) {
 	}
 }
 
-// next sees to it that the earliest instant to come is the one that is armed, or as soon
-// after it as can be. Whoever's instant has passed needs no wake-up: somebody is awake, and
-// will find its timer due before the process sleeps again. If nobody is left, what is armed
-// stays so, which costs less than to disarm it.
+// next arms the earliest instant to come, or the first after it that is apart from the last
+// wake-up. Once an alarm's instant has passed, it needs no wake-up: the process is awake, and finds
+// the timer due before it sleeps again. If no alarm is left, the timer stays armed, which costs
+// less than to disarm it.
 func (w *wakeups) next(now int64) {
 	if w.armed <= now {
 		w.gone = w.armed
@@ -106,8 +106,8 @@ func (w *wakeups) next(now int64) {
 	}
 }
 
-// bubbled reports whether the caller is in a testing/synctest bubble: there alone has
-// the time no monotonic reading.
+// bubbled reports whether the caller is in a testing/synctest bubble: only there time.Now has no
+// monotonic reading.
 func bubbled() bool {
 	now := time.Now()
 	return now == now.Round(0)

@@ -1,5 +1,10 @@
-// Package within marks the contexts of calls that are inside a gate, so that such a call is not sent
-// through the same gate again: it would be charged twice, or wait for the slot that it holds itself.
+// Package within marks the contexts of calls that are inside a gate, so that such a call does not
+// enter the same gate again. It would be charged twice, or wait for the slot that it holds itself.
+//
+//	ctx = within.With(ctx, g)  // the call has entered g
+//	if !within.In(ctx, g) {
+//		// enter g
+//	}
 package within
 
 import (
@@ -9,20 +14,20 @@ import (
 
 type key struct{}
 
-// gates are those that a call is inside of.
+// gates is a list of the gates that a call is inside.
 type gates struct {
 	gate  any
 	outer *gates
 }
 
-// With returns the context of a call that is inside of the gate.
+// With returns the context of a call that is inside the gate, and inside those that ctx has.
 func With(ctx context.Context, gate any) context.Context {
 	outer, _ := ctx.Value(key{}).(*gates)
 	return context.WithValue(ctx, key{}, &gates{gate, outer})
 }
 
-// In reports whether the call that has the context is inside of the gate. Of a gate that Go can't
-// compare it knows nothing.
+// In reports whether the call with that context is inside the gate. It returns false for a gate
+// that Go can't compare.
 func In(ctx context.Context, gate any) bool {
 	g, _ := ctx.Value(key{}).(*gates)
 	if g == nil || !reflect.ValueOf(gate).Comparable() {

@@ -15,29 +15,30 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// errTimeout is the cause with which the context of an attempt ends that has had its time.
+// errTimeout is the cause with which an attempt's context ends after Policy.AttemptTimeout.
 var errTimeout = errors.New("retryhttp: the attempt has had its time")
 
-// timeoutError is the error of an attempt that took longer than Policy.AttemptTimeout, or
-// of its body. It matches [context.DeadlineExceeded] as well as what it broke off with.
+// timeoutError is the error of an attempt that took longer than Policy.AttemptTimeout, or of
+// reading its body. It matches [context.DeadlineExceeded] as well as the error that the attempt
+// broke off with.
 type timeoutError struct{ err error }
 
 func (e *timeoutError) Error() string   { return "retryhttp: attempt timed out: " + e.err.Error() }
 func (e *timeoutError) Unwrap() []error { return []error{context.DeadlineExceeded, e.err} }
 func (e *timeoutError) Timeout() bool   { return true }
 
-// try is an attempt from when it was let in until its response is over. From when the
-// response is handed out, its owner is whoever has that.
+// try is an attempt, from its admission until its response is over. Once the response is handed
+// out, the try belongs to the owner of the response.
 type try struct {
-	ctx    context.Context         // of the attempt: the caller's, if it has no timeout and no gate
-	cancel context.CancelCauseFunc // nil if it is the caller's
-	alarm  *timing.Alarm           // rings when the attempt has had its time; nil if it has none
-	pass   gate.Pass               // to be left at the end; the zero Pass if that was done
-	linger *timing.Clock           // by which the context outlasts the attempt; nil: it does not
+	ctx    context.Context         // of the attempt: the caller's, if there is no timeout and no gate
+	cancel context.CancelCauseFunc // nil if ctx is the caller's
+	alarm  *timing.Alarm           // rings when AttemptTimeout is over; nil: there is none
+	pass   gate.Pass               // to be left at the end; the zero Pass once it was
+	linger *timing.Clock           // the clock by which the context outlasts the attempt; nil: it does not
 	over   atomic.Bool
 }
 
-// begin starts an attempt and the time that it may take.
+// begin starts an attempt and its timeout.
 func (c *call) begin(ctx context.Context) *try {
 	t := &try{ctx: ctx}
 	if c.timeout == 0 && c.gate == nil {
@@ -56,7 +57,7 @@ func (c *call) begin(ctx context.Context) *try {
 	return t
 }
 
-// ringIn sets the end of the attempt.
+// ringIn sets the end of the attempt to d from now.
 func (t *try) ringIn(clk *timing.Clock, d time.Duration) {
 	if t.alarm == nil {
 		t.alarm = timing.NewAlarm(clk, func() { t.cancel(errTimeout) })
@@ -65,14 +66,14 @@ func (t *try) ringIn(clk *timing.Clock, d time.Duration) {
 	t.alarm.Set(now, timing.Later(now, d))
 }
 
-// stop sees to it that the attempt does not run out of time any more.
+// stop stops the timeout of the attempt.
 func (t *try) stop() {
 	if t.alarm != nil {
 		t.alarm.Stop()
 	}
 }
 
-// explain returns the error that the attempt broke off with, as what it was.
+// explain returns the error that the attempt broke off with, by the cause of that.
 func (t *try) explain(err error) error {
 	if t.cancel == nil {
 		return err
@@ -86,8 +87,8 @@ func (t *try) explain(err error) error {
 	return err
 }
 
-// finish ends the attempt: it leaves the gate with err, and ends the time and the context.
-// Once is enough, more do nothing.
+// finish ends the attempt: it leaves the gate with err, and ends the timeout and the context. More
+// calls do nothing.
 func (t *try) finish(err error) {
 	if !t.over.CompareAndSwap(false, true) {
 		return
@@ -103,14 +104,14 @@ func (t *try) finish(err error) {
 	}
 }
 
-// cover makes the end of the response's body the end of the attempt. If there is none, the
-// attempt is over.
+// cover makes the end of the response's body the end of the attempt. Without a body, the attempt is
+// over.
 func (c *call) cover(t *try, resp *http.Response, good bool) {
 	empty := resp.Body == nil || resp.Body == http.NoBody
 	if t.cancel != nil && c.req.Body != nil && c.req.Body != http.NoBody && (empty || resp.ContentLength == 0) {
-		// HTTP/2 returns while it is still busy with the request's body, and would take
-		// the end of the context for the wish to break off. So it ends later. For a body
-		// without contents HTTP/2 has a value of its own, of which Close breaks nothing off.
+		// HTTP/2 returns while it is still busy with the request's body. If the context ended then,
+		// HTTP/2 would break the body off. So the context ends later. For a body without contents
+		// HTTP/2 has a value of its own, and closing that breaks nothing off.
 		t.linger = c.clock()
 	}
 	if empty {
@@ -126,7 +127,7 @@ func (c *call) cover(t *try, resp *http.Response, good bool) {
 	b := &body{rc: resp.Body, t: t}
 	resp.Body = b
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// It is a connection from now on, and as long-lived as its user likes.
+		// From now on it is a connection, as long-lived as its user likes.
 		t.stop()
 		b.duplex = true
 		if w, ok := b.rc.(io.Writer); ok {
@@ -139,14 +140,14 @@ func (c *call) cover(t *try, resp *http.Response, good bool) {
 	}
 }
 
-// body is the body of a response. Its end is that of the attempt.
+// body is the body of a response. Its end is the end of the attempt.
 type body struct {
 	rc     io.ReadCloser
 	t      *try
-	duplex bool        // the end of what is read is not the end of it all
+	duplex bool        // the end of what is read is not the end of the connection
 	ended  atomic.Bool // it was read to the end
 	once   sync.Once   // guards the only Close of rc
-	err    error       // what that returned
+	err    error       // what that Close returned
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -158,8 +159,8 @@ func (b *body) Read(p []byte) (int, error) {
 	case err == nil:
 	case err == io.EOF:
 		if !b.duplex {
-			// Closed first: HTTP/2 reports the end before it is done with it, and would
-			// reset the stream if the context ended at that moment.
+			// Closed first: HTTP/2 reports the end before it has finished with it. It would reset
+			// the stream if the context ended at that moment.
 			b.ended.Store(true)
 			_ = b.Close()
 		}
@@ -176,35 +177,35 @@ func (b *body) Close() error {
 	return b.err
 }
 
-// duplex is the body of a 101, which net/http promises can be written to.
+// duplex is the body of a 101. net/http promises that it can be written to.
 type duplex struct {
 	*body
 	io.Writer
 }
 
-// closeWriter is a connection of which one direction can be closed.
+// closeWriter is a connection with a writing side that can be closed by itself.
 type closeWriter interface{ CloseWrite() error }
 
-// halfDuplex is a duplex of which the writing side can be closed by itself, as a
-// [net/http/httputil.ReverseProxy] does.
+// halfDuplex is a duplex with such a connection. A [net/http/httputil.ReverseProxy] closes the
+// writing side.
 type halfDuplex struct {
 	duplex
 	closeWriter
 }
 
-// errCut is the end of a body of which no more was kept.
+// errCut is the error at the end of what was kept of a body, where that is not all of it.
 var errCut = errors.New("retryhttp: no more of the body was kept")
 
-// cut is a reader that has come to its end too early.
+// cut is a reader at the end of what was kept.
 type cut struct{ err error }
 
 func (c cut) Read([]byte) (int, error) { return 0, c.err }
 
-// keep reads what little is left of a body, so that its connection can be used again, closes
-// it, and returns what it has read.
+// keep reads the little that is left of a body, so that its connection can be used again. It closes
+// the body, and returns one with what it has read.
 func keep(clk *timing.Clock, b io.ReadCloser, length int64) io.ReadCloser {
 	var once sync.Once
-	end := func() { once.Do(func() { _ = b.Close() }) } // there is no caller to be told an error
+	end := func() { once.Do(func() { _ = b.Close() }) } // there is no caller to return an error to
 	var kept []byte
 	err := errCut
 	if length <= drainBytes {

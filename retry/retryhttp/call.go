@@ -15,44 +15,45 @@ import (
 )
 
 const (
-	// drainBytes and drainTime bound what is spent on a response that nobody reads to keep
-	// its connection alive. A new connection costs less than what lies beyond.
+	// drainBytes and drainTime bound what is spent on an unread response to keep its connection
+	// alive. Beyond that, a new connection costs less.
 	drainBytes = 64 << 10
 	drainTime  = time.Second
 
-	// lingerTime is how long the context of an attempt stays that is over but for what is
-	// still under way in Base.
+	// lingerTime is how long the context of an attempt outlasts it, for what is still under way in
+	// Base.
 	lingerTime = time.Second
 )
 
-// errNothing is what a Base that breaks its contract comes to.
+// errNothing is the error for a Base that breaks its contract.
 var errNothing = errors.New("retryhttp: Base returned neither a response nor an error")
 
 // call is the state of one RoundTrip. It belongs to its goroutine.
 type call struct {
 	t      *Transport
 	req    *http.Request // the caller's: never changed
-	policy retry.Policy  // the user's, with what is done here taken out
+	policy retry.Policy  // the user's, without what is done here
 	limits               // of the user's policy
 
-	replayable bool // never, where repeating is the client's above
+	replayable bool // the request may be sent again; false with NoRetry
 	idempotent bool
 
 	gate    gate.Gate // nil: none
 	pass    gate.Pass // of the attempt that is under way
-	entered int64     // when it entered the gate; only known if the gate can be held
-	kept    bool      // the pass is the body's
+	waits   bool      // it waits at the gate, or the gate has refused it
+	entered int64     // when it entered the gate
+	kept    bool      // the pass has moved to the body
 	again   bool      // the attempt was lost with its connection, and does not count
 
 	clk     *timing.Clock  // made when it is first needed
-	sent    bool           // the caller's request, body and all, was given to Base
+	sent    bool           // the caller's request, with its body, was given to Base
 	tries   int            // attempts made
-	resp    *http.Response // of the last attempt, unless discarded
-	spare   *http.Response // the one discarded for the attempt that is to follow
-	failure error          // of the last attempt that failed, without marks
+	resp    *http.Response // of the last attempt, unless it was discarded
+	spare   *http.Response // the one discarded for the attempt that follows
+	failure error          // the error of the last attempt that failed, without marks
 }
 
-// limits are what the user's policy says about things that are done here.
+// limits are the settings of the user's policy that are acted on here.
 type limits struct {
 	timeout     time.Duration
 	longestHold time.Duration
@@ -74,7 +75,7 @@ func newCall(t *Transport, req *http.Request) *call {
 		idempotent: idempotent(req),
 		gate:       t.gate(req, p),
 	}
-	// The timeout covers the body, which outlives what package retry takes for the attempt.
+	// The timeout covers the body, which outlives an attempt as package retry sees it.
 	c.policy.AttemptTimeout = 0
 	c.policy.Classify = again
 	c.policy.OnRetry = c.discard
@@ -84,7 +85,7 @@ func newCall(t *Transport, req *http.Request) *call {
 	return c
 }
 
-// again is the policy's Classify: all that is not worth another attempt has the mark of
+// again is the policy's Classify. Errors that are not worth another attempt have the mark of
 // retry.Stop.
 func again(error) retry.Verdict { return retry.VerdictRetry }
 
@@ -95,11 +96,11 @@ func (c *call) clock() *timing.Clock {
 	return c.clk
 }
 
-// now returns what the clock shows.
+// now returns the time that the clock shows.
 func (c *call) now() time.Time { return c.clock().Time(c.clock().Now()) }
 
-// attempt makes one attempt. What it returns is for package retry: nil where the response
-// is the one to hand out, and otherwise an error with the marks that say what follows.
+// attempt makes one attempt, for package retry. It returns nil if the response is to be handed out.
+// Otherwise the error's marks say what follows.
 func (c *call) attempt(ctx context.Context) error {
 	c.tries++
 	c.spare = nil
@@ -119,11 +120,11 @@ func (c *call) attempt(ctx context.Context) error {
 			t.finish(nil)
 		}
 	}()
-	req = req.WithContext(t.ctx) // a copy: the caller's is not touched, whatever Base does
+	req = req.WithContext(t.ctx) // a copy: whatever Base does, the caller's request is unchanged
 	resp, err = c.t.base().RoundTrip(req)
 	switch {
 	case err != nil:
-		closeResponse(resp) // there should not be one
+		closeResponse(resp) // a Base that keeps its contract returns none
 		resp = nil
 		c.failure = t.explain(err)
 		err = c.failed(c.failure)
@@ -143,12 +144,12 @@ func (c *call) attempt(ctx context.Context) error {
 
 func closeResponse(resp *http.Response) {
 	if resp != nil && resp.Body != nil {
-		_ = resp.Body.Close() // there is something else to tell
+		_ = resp.Body.Close() // another error is returned
 	}
 }
 
-// request returns the request to send: at first the caller's own, and later a copy with a
-// body of its own.
+// request returns the request to send. At first that is the caller's own, and later a copy with a
+// new body.
 func (c *call) request() (*http.Request, error) {
 	if !c.sent {
 		c.sent = true
@@ -169,8 +170,8 @@ func (c *call) request() (*http.Request, error) {
 // failed marks the error of an attempt that got no response.
 func (c *call) failed(err error) error {
 	if err == errResend && !c.again {
-		// Not the first attempt of several, but what net/http had done by itself: it does not
-		// count. The second time in a row it does.
+		// net/http would have sent it again by itself, so it does not count. The second time in a
+		// row it does.
 		c.again = true
 		return &lost.Error{Err: err}
 	}
@@ -193,7 +194,7 @@ func (c *call) failed(err error) error {
 	return retry.Stop(err)
 }
 
-// answered takes up the response of an attempt, and marks what is wrong with it.
+// answered judges the response of an attempt, and returns an error with the marks for it.
 func (c *call) answered(t *try, resp *http.Response) error {
 	c.again = false
 	verdict := retry.VerdictStop
@@ -220,7 +221,7 @@ func (c *call) answered(t *try, resp *http.Response) error {
 		}
 	default:
 		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
-			err = retry.Stop(newStatusError(resp)) // no sign for the gate that all is well
+			err = retry.Stop(newStatusError(resp)) // the gate must not take it for a success
 		}
 	}
 	if verdict != retry.VerdictThrottle {
@@ -234,8 +235,8 @@ func (c *call) answered(t *try, resp *http.Response) error {
 	return err
 }
 
-// throttled marks an error as a throttle. Without a gate that is a failure which counts:
-// nothing else would bound the number of attempts.
+// throttled marks an error as a throttle. Without a gate it counts as a failure: otherwise there
+// would be no bound on attempts.
 func (c *call) throttled(after time.Duration, err error) error {
 	if c.gate == nil {
 		return retry.After(after, err)
@@ -243,15 +244,15 @@ func (c *call) throttled(after time.Duration, err error) error {
 	return gate.Throttled(after, err)
 }
 
-// tooLate reports whether the context's deadline comes before the server wants to be asked
-// again. A gate that is held would say so, too, but only to who has given up the response.
+// tooLate reports whether the context's deadline comes before the server wants to be asked again. A
+// held gate would say so, too, but only after the response was given up.
 func (c *call) tooLate(after time.Duration) bool {
 	t, ok := c.req.Context().Deadline()
 	return ok && after > 0 && timing.Later(c.clock().Now(), after) >= c.clock().At(t)
 }
 
-// discard is the policy's OnRetry: another attempt is to follow, so the response is of use
-// only if that does not come about.
+// discard is the policy's OnRetry. Another attempt is to follow, so the response is needed only if
+// that attempt is not made after all.
 func (c *call) discard(e retry.Event) {
 	if c.spare, c.resp = c.resp, nil; c.spare != nil && c.spare.Body != nil {
 		c.spare.Body = keep(c.clock(), c.spare.Body, c.spare.ContentLength)
@@ -261,22 +262,41 @@ func (c *call) discard(e retry.Event) {
 	}
 }
 
-// explain returns what RoundTrip returns for the error of package retry.
+// explain returns the error of RoundTrip for one of package retry.
 func (c *call) explain(err error) error {
 	e, ok := err.(*retry.Error)
 	switch {
 	case !ok:
 		return err
 	case e.Last == nil:
-		return e.Reason
+		return c.late(e.Reason, e.Reason)
 	}
 	if (c.tries <= 1 || c.t.NoRetry) && (e.Reason == retry.ErrStopped || errors.Is(e.Last, e.Reason)) {
 		return e.Last
 	}
-	return callError{e}
+	return c.late(callError{e}, e.Reason)
 }
 
-// callError is a *retry.Error with the method by which a *url.Error, and so an http.Client,
+// late returns err, as a waitError if the call ran out of time at the gate for that reason.
+func (c *call) late(err, reason error) error {
+	over := is[*gate.DeadlineError](reason) || timing.Ended(c.req.Context()) != nil
+	if c.waits && over && errors.Is(reason, context.DeadlineExceeded) {
+		return &waitError{err}
+	}
+	return err
+}
+
+// waitError is the error of a call that ran out of time at the gate. An http.Client with a Timeout
+// sets the deadline of the context, so its users meet this error first.
+type waitError struct{ err error }
+
+func (e *waitError) Error() string {
+	return fmt.Sprintf("retryhttp: no time left at the gate: %v (http.Client.Timeout and the deadline of a context include the wait at the gate; Policy.AttemptTimeout does not)", e.err)
+}
+func (e *waitError) Unwrap() error { return e.err }
+func (e *waitError) Timeout() bool { return true }
+
+// callError is a *retry.Error with a method Timeout. By that a *url.Error, and so an http.Client,
 // tells a timeout.
 type callError struct{ err *retry.Error }
 

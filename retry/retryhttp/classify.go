@@ -14,9 +14,9 @@ import (
 	"github.com/escapement-go/escapement/retry"
 )
 
-// StatusError is a response that was discarded for another attempt which then did not come
-// about, because the context ended the call or the body could not be made again. It is also
-// what Policy.OnRetry gets to see of a response.
+// StatusError stands for a response in an error. An error of RoundTrip wraps one where a
+// response was discarded for another attempt that was then not made. That is so if the context ended,
+// or the body could not be made again. Policy.OnRetry gets one for each response.
 type StatusError struct {
 	StatusCode int    // 503
 	Status     string // "503 Service Unavailable"
@@ -33,16 +33,23 @@ func newStatusError(resp *http.Response) *StatusError {
 	return &StatusError{resp.StatusCode, status}
 }
 
-// Classify is the default of a [Transport], for use in one of your own. A response with
-// status 429, or with 503 and a Retry-After that is a hint, is a throttle; one with 408,
-// 425, 500, 502, 503 or 504 is to be retried; any other is final, and so is each that says
-// "X-Should-Retry: false" or "Stripe-Should-Retry: false". If the response is nil, the error is
-// final where it is about a certificate, or a TLS alert, where the server does not speak TLS,
-// and where net/http says that the request can't be sent; others are as [retry.Classify] has
-// them.
+// Classify is the default of Transport.Classify, for use in one of your own. It judges a response
+// by its status and header:
 //
-// A Retry-After that is a date, in a response without a Date, counts as a hint here,
-// whatever time it is.
+//   - Status 429 is a throttle, and so is 503 with a Retry-After that is a hint.
+//   - Status 408, 425, 500, 502, 503 or 504 is retried.
+//   - Any other status is final.
+//   - With "X-Should-Retry: false" or "Stripe-Should-Retry: false" every status is final.
+//
+// If the response is nil, it judges the error:
+//
+//   - An error about a certificate and a TLS alert are final, and so is a server that does not
+//     speak TLS.
+//   - A request that net/http can't send is final.
+//   - Other errors are as [retry.Classify] has them.
+//
+// A Retry-After that is a date, in a response without a Date, counts as a hint here, whatever time
+// it is.
 func Classify(resp *http.Response, err error) retry.Verdict {
 	if resp != nil {
 		return classify(resp, func() time.Time { return time.Time{} })
@@ -72,8 +79,8 @@ func classify(resp *http.Response, now func() time.Time) retry.Verdict {
 	return retry.VerdictStop
 }
 
-// isTLS reports whether the other side is not the one that is wanted, or does not want us,
-// which another attempt would not change.
+// isTLS reports whether the server is not the one that is wanted, or refuses this client. Another
+// attempt would not change that.
 func isTLS(err error) bool {
 	if errors.Is(err, http.ErrSchemeMismatch) ||
 		is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) ||
@@ -81,7 +88,7 @@ func isTLS(err error) bool {
 		is[x509.CertificateInvalidError](err) || is[x509.SystemRootsError](err) {
 		return true
 	}
-	// The type of an alert is tls's own secret.
+	// Package tls does not export the type of an alert.
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "remote error"
 }
@@ -91,9 +98,9 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// unsendables is how the errors of net/http begin, which has no types for them, that are
-// about the request and not about the way to the server. The URL tells nothing: a Base may
-// know what to do without a host, or with a scheme that net/http does not support.
+// unsendables is how those errors of net/http begin that are about the request itself. net/http has
+// no types for them. The URL is no help: a Base may know what to do without a host, or with a
+// scheme that net/http does not support.
 var unsendables = []string{
 	"http: nil Request.",
 	"http: no Host in request URL",
@@ -106,7 +113,7 @@ var unsendables = []string{
 }
 
 func unsendable(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) { // it may have broken a connection, too
+	for ; err != nil; err = errors.Unwrap(err) { // the error may have broken a connection, too
 		text := err.Error()
 		if slices.ContainsFunc(unsendables, func(s string) bool { return strings.HasPrefix(text, s) }) {
 			return true
@@ -120,7 +127,7 @@ func replayable(req *http.Request) bool {
 	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 }
 
-// idempotent reports whether the request, sent twice, does what it does once.
+// idempotent reports whether sending the request twice does the same as sending it once.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace,

@@ -9,47 +9,49 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// door is the call's gate as package retry sees it. It stands between the two so that the
-// pass of a good response is not left when its headers have come, but when its body is over.
+// door is the call's gate as package retry sees it. It delays the leaving: the pass of a good
+// response is left when its body is over, and not when its headers have come.
 type door call
 
 func (d *door) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	d.waits = true
 	p, err := d.gate.Enter(ctx, cost)
 	if err != nil {
 		return gate.Pass{}, err
 	}
-	return d.let(p, cost), nil
+	d.waits = false
+	return d.admitted(p, cost), nil
 }
 
-// TryEnter completes [gate.Gate]. Package retry has no use for it.
+// TryEnter completes [gate.Gate]. Package retry does not call it.
 func (d *door) TryEnter(cost int) (gate.Pass, bool) {
 	p, ok := d.gate.TryEnter(cost)
 	if !ok {
 		return gate.Pass{}, false
 	}
-	return d.let(p, cost), true
+	return d.admitted(p, cost), true
 }
 
-func (d *door) let(p gate.Pass, cost int) gate.Pass {
+func (d *door) admitted(p gate.Pass, cost int) gate.Pass {
 	d.pass, d.kept = p, false
 	d.entered = (*call)(d).clock().Now()
 	return gate.NewPass(d, 0, cost)
 }
 
-// Stats tells package retry for how long the gate is held.
+// Stats says for how long the gate is held.
 func (d *door) Stats() gate.Stats {
 	s, _ := gate.StatsOf(d.gate)
 	return s
 }
 
-// Leave leaves the gate, unless the body does that later. A hint holds the gates that
-// don't listen to throttles as well: a Rate, a Window.
+// Leave leaves the gate, unless the body does that later. A hint also holds gates that don't listen
+// to throttles: a Rate, a Window.
 func (d *door) Leave(_ uint64, _ int, err error) {
 	if d.kept {
 		return
 	}
 	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && t.After > 0 {
-		gate.Hold(d.gate, t.After) // before leaving: the entry that gets the slot must not start
+		gate.Hold(d.gate, t.After) // before leaving: an entry that gets the slot must wait for the end of the hold
 	}
 	d.pass.Leave(err)
 }
@@ -57,7 +59,7 @@ func (d *door) Leave(_ uint64, _ int, err error) {
 // Settle completes [gate.Keeper]. Package retry has no use for it.
 func (d *door) Settle(_ uint64, _, actual int) { d.pass.Settle(actual) }
 
-// hold keeps the gate shut for as long as the server said that nothing remains.
+// hold holds the gate for as long as the server said that nothing remains.
 func (c *call) hold(s shortage) {
 	if s.after <= 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The fields as an http.Header spells them, which saves it the work.
+// The fields in the canonical spelling of http.Header, which then need not be converted.
 const (
 	fieldLimit     = "Ratelimit"
 	fieldPolicy    = "Ratelimit-Policy"
@@ -18,13 +18,13 @@ const (
 	fieldXReset    = "X-Ratelimit-Reset"
 )
 
-// shortage is what a response says about limits of which nothing remains.
+// shortage is what a response says about limits with nothing remaining.
 type shortage struct {
-	after time.Duration // until the last of them is reset; 0: something remains of all
-	unit  time.Duration // the time of one unit, if after says less than that; or else 0
+	after time.Duration // until the last of them is reset; 0: something remains of all of them
+	unit  time.Duration // the time of one unit, if that is less than after; or else 0
 }
 
-// quota is one limit, as far as the response tells.
+// quota is one limit, as far as the response describes it.
 type quota struct {
 	name   string
 	limit  int64 // units per window
@@ -39,7 +39,8 @@ type state struct {
 	quota     quota
 }
 
-// spent reads the fields that tell what remains, the newest generation of them that is sound.
+// spent reads the fields that say what remains. Of several generations it takes the newest that is
+// sound.
 func spent(h http.Header, x XRateLimitReset, now func() time.Time) shortage {
 	if len(h) == 0 {
 		return shortage{}
@@ -54,11 +55,11 @@ func spent(h http.Header, x XRateLimitReset, now func() time.Time) shortage {
 	return xRateLimit(h, x, now)
 }
 
-// shortageOf returns the worst of the states.
+// shortageOf returns the longest shortage of the states.
 func shortageOf(states []state) shortage {
 	var s shortage
 	for _, l := range states {
-		// A limit on how many are under way at once is not reset by the time.
+		// Time does not reset a limit on how many requests are under way.
 		if l.remaining > 0 || l.reset <= 0 || l.quota.unit == "concurrent-requests" {
 			continue
 		}
@@ -83,7 +84,7 @@ func (q quota) each() time.Duration {
 	return max(seconds(q.window)/time.Duration(q.limit), 1)
 }
 
-// rateLimit reads the field RateLimit: a list, or a dictionary as draft 07 had it.
+// rateLimit reads the field RateLimit: a list, or a dictionary as in draft 07.
 func rateLimit(h http.Header) ([]state, bool) {
 	field := strings.Join(h[fieldLimit], ",")
 	if field == "" {
@@ -99,7 +100,7 @@ func rateLimit(h http.Header) ([]state, bool) {
 				continue
 			}
 			l := state{remaining: remaining, reset: reset}
-			if remaining == 0 { // rare, and only then is there a use for it
+			if remaining == 0 { // rare, and only then is the quota needed
 				if quotas == nil {
 					quotas = policy(h, fieldPolicy)
 				}
@@ -127,7 +128,7 @@ func oldRateLimit(h http.Header) ([]state, bool) {
 	if !ok || !known {
 		return nil, false
 	}
-	// The limit itself, and then those it may come from, with their windows.
+	// First the limit itself, and then those it may come from, with their windows.
 	quotas := policy(h, fieldOldLimit)
 	var q quota
 	if len(quotas) > 0 {
@@ -136,8 +137,8 @@ func oldRateLimit(h http.Header) ([]state, bool) {
 	return []state{{remaining, reset, q}}, true
 }
 
-// policy reads a field that lists limits: by name with q and w, or, as the drafts up to 07
-// had it, by the limit itself with w.
+// policy reads a field that lists limits: by name with q and w. In the drafts up to 07 it is by the limit
+// itself, with w.
 func policy(h http.Header, field string) []quota {
 	list, _ := parseList(strings.Join(h[field], ","))
 	var quotas []quota
@@ -156,8 +157,8 @@ func policy(h http.Header, field string) []quota {
 	return quotas
 }
 
-// find returns the quota with the given name or, where there is none, the given limit; of
-// several, the one with the longest time for a unit.
+// find returns the quota with the given name or, without a name, with the given limit. Of several
+// it returns the one with the longest time for a unit.
 func find(quotas []quota, name string, limit int64) quota {
 	var found quota
 	for _, q := range quotas {
@@ -196,8 +197,8 @@ func xRateLimit(h http.Header, x XRateLimitReset, now func() time.Time) shortage
 	return shortage{after: max(reset, 0)}
 }
 
-// decimal reads seconds with or without a fraction, of which it takes nine digits. Numbers of
-// things will do as well: only whether they are 0 is asked.
+// decimal reads seconds with or without a fraction, of which it takes nine digits. It also serves
+// for numbers of things, which are only compared with 0.
 func decimal(v string) (time.Duration, bool) {
 	whole, fraction, dot := strings.Cut(strings.Trim(v, " \t"), ".")
 	d, ok := wholeSeconds(whole)

@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// RetryAfter returns for how long the Retry-After of a response asks to stay away, from when
-// the response was received, which was at now. It is for those who make their attempts with
-// package retry and no [Transport], as the hint of [retry.After] and [retry.Throttled]; how
-// long a hint may be is up to Policy.MaxRetryAfter.
+// RetryAfter returns how long the Retry-After of a response asks to stay away, from now, when the
+// response was received. Use it without a [Transport], as the hint of [retry.After] and
+// [retry.Throttled]. Policy.MaxRetryAfter bounds hints.
 //
-// The field counts seconds or is a date, in any of the three forms of HTTP, which is taken as
-// relative to the Date of the response if that has one, so that it does not matter what time
-// it is here. Without the field, and where it is 0, in the past or malformed, it returns 0,
-// which is no hint; where it is beyond counting, the longest duration.
+// The field counts seconds or is a date, in any of the three forms of HTTP. A date is relative to
+// the Date of the response, if it has one: then the local time does not matter. RetryAfter returns
+// 0, which is no hint, without the field and where it is 0, in the past or malformed. It returns
+// the longest duration for a time beyond that.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return retryAfter(h, func() time.Time { return now })
 }
 
-// retryAfter returns for how long Retry-After asks to stay away, or 0 if it does not, or
-// not in a way that makes sense. What is beyond counting is the longest duration.
+// retryAfter returns how long Retry-After asks to stay away, or 0 for no hint. A time beyond the
+// longest duration is that.
 func retryAfter(h http.Header, now func() time.Time) time.Duration {
 	v := h.Get("Retry-After")
 	if v == "" {
@@ -32,9 +31,9 @@ func retryAfter(h http.Header, now func() time.Time) time.Duration {
 	return parseRetryAfter(v, func() time.Time { return date(h, now) })
 }
 
-// parseRetryAfter reads a Retry-After of RFC 9110, section 10.2.3: seconds, or a date in one
-// of its three forms, from which that of the response is taken away. It returns 0 for what is
-// malformed or not in the future.
+// parseRetryAfter reads a Retry-After of RFC 9110, section 10.2.3: seconds, or a date in one of its
+// three forms, from which date is subtracted. It returns 0 for a field that is malformed or not in
+// the future.
 func parseRetryAfter(v string, date func() time.Time) time.Duration {
 	v = strings.Trim(v, " \t")
 	if n, ok := wholeSeconds(v); ok {
@@ -47,8 +46,8 @@ func parseRetryAfter(v string, date func() time.Time) time.Duration {
 	return max(t.Sub(date()), 0)
 }
 
-// date returns when the response was made: as it says itself, so that it does not matter
-// what time it is here, or else now.
+// date returns when the response was made: by its Date, so that the local time does not matter, or
+// else now.
 func date(h http.Header, now func() time.Time) time.Time {
 	if t, ok := parseDate(h.Get("Date")); ok {
 		return t
@@ -58,8 +57,8 @@ func date(h http.Header, now func() time.Time) time.Time {
 
 // parseDate reads an HTTP date in any of its three forms.
 func parseDate(v string) (time.Time, bool) {
-	// time.Parse takes any zone in the second form, with an offset that it makes up. The
-	// third has none at all.
+	// In the second form time.Parse takes any zone, with an offset that it makes up. The third has
+	// no zone.
 	if strings.ContainsRune(v, ',') && !strings.HasSuffix(v, " GMT") {
 		return time.Time{}, false
 	}

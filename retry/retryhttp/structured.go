@@ -2,10 +2,10 @@ package retryhttp
 
 import "strings"
 
-// This is a parser for the structured fields of RFC 9651, section 4.2, as far as the
-// RateLimit fields need them. It is strict, as the RFC demands: a field that is malformed
-// anywhere is malformed as a whole, and is to be ignored. What no RateLimit field uses
-// (byte sequences, dates, display strings, inner lists) is read past soundly.
+// This is a parser for the structured fields of RFC 9651, section 4.2, as far as the RateLimit
+// fields need them. It is strict, as the RFC demands: a field that is malformed anywhere is
+// malformed as a whole, and is ignored. It reads past what no RateLimit field uses: byte sequences,
+// dates, display strings and inner lists.
 
 // kind is the type of a bare item.
 type kind uint8
@@ -24,16 +24,16 @@ type value struct {
 	text string
 }
 
-// natural reports whether it is an integer and not negative.
+// natural reports whether v is an integer and not negative.
 func (v value) natural() bool { return v.kind == kindInteger && v.num >= 0 }
 
-// sfItem is an item, or an inner list without what is in it, with its parameters.
+// sfItem is an item with its parameters. Of an inner list it has only the parameters.
 type sfItem struct {
 	value
 	params map[string]value
 }
 
-// integer returns a parameter that is an integer and not negative.
+// integer returns a parameter, and whether it is an integer and not negative.
 func (i sfItem) integer(key string) (int64, bool) {
 	v, ok := i.params[key]
 	return v.num, ok && v.natural()
@@ -83,10 +83,10 @@ func parseDictionary(s string) (map[string]sfItem, bool) {
 	return dict, true
 }
 
-// scanner reads from the front of what is left.
+// scanner reads from the front of rest.
 type scanner struct{ rest string }
 
-// next returns the first byte that is left, or 0.
+// next returns the first byte of rest, or 0 at its end.
 func (p *scanner) next() byte {
 	if p.rest == "" {
 		return 0
@@ -103,7 +103,7 @@ func (p *scanner) skip(c byte) bool {
 	return true
 }
 
-// while reads the bytes that belong.
+// while reads the bytes for which belongs is true.
 func (p *scanner) while(belongs func(byte) bool) string {
 	n := 0
 	for n < len(p.rest) && belongs(p.rest[n]) {
@@ -114,8 +114,8 @@ func (p *scanner) while(belongs func(byte) bool) string {
 	return read
 }
 
-// comma reads what is between two members. It reports false where something else comes,
-// or nothing after a comma.
+// comma reads the comma between two members, and the space around it. It reports false if there is
+// no comma, or nothing after it.
 func (p *scanner) comma() bool {
 	p.rest = strings.TrimLeft(p.rest, " \t")
 	if p.rest == "" {
@@ -268,7 +268,7 @@ func (p *scanner) str() (value, bool) {
 	return value{}, false
 }
 
-// displayString reads past a display string. Whether it is UTF-8 is not looked at.
+// displayString reads past a display string. It does not check for UTF-8.
 func (p *scanner) displayString() (value, bool) {
 	if !p.skip('"') {
 		return value{}, false

@@ -9,48 +9,52 @@ import (
 	"github.com/escapement-go/escapement/retry"
 )
 
-// Transport is an [http.RoundTripper] that gates every attempt and makes attempts again as
-// its policy says. The package's documentation tells what is made again.
+// Transport is an [http.RoundTripper] that gates every attempt and makes attempts again as its
+// policy says. Use it under an [http.Client], without [http.Client.Timeout]: that includes the wait
+// at the gate. Set Policy.AttemptTimeout instead. The package's documentation says what is made
+// again.
 //
-// The zero Transport works: it has no gate, and makes up to 4 attempts. A Transport must
-// not be copied or changed once it is in use, and then is safe for any number of
-// goroutines. Redirects and cookies are the business of the [http.Client] above: every hop
-// is a call of its own.
+// The zero Transport works: it has no gate, and makes up to 4 attempts. Once in use, a Transport
+// must not be copied or changed, and is safe for concurrent use. Redirects and cookies are up to
+// the [http.Client]: every hop is a call of its own.
 type Transport struct {
 	// Base makes the attempts. Nil means [http.DefaultTransport].
 	Base http.RoundTripper
 
-	// Policy is how often and when an attempt is made again. Nil means the zero Policy with
-	// a MaxRetryAfter of one minute; in a policy of your own, set that as well, or the
-	// server can make a call without a deadline wait for a day.
+	// Policy says how often and when an attempt is made again. Nil means the zero Policy with a
+	// MaxRetryAfter of one minute. In a policy of your own, set that as well: without it the server
+	// can make a call without a deadline wait for a day.
 	//
-	// AttemptTimeout covers the body, too: it runs until that is closed or read to its
-	// end. Whoever may take longer to read it than that should not set it. OnRetry is
-	// called after the response was drained and closed, with a *[StatusError] in Event.Err
-	// if there was one.
+	// AttemptTimeout covers the body, too: it runs until the body is closed or read to its end.
+	// Leave it at 0 where reading may take longer. OnRetry is called after the response was drained
+	// and closed. Event.Err is then a *[StatusError], if there was a response.
 	Policy *retry.Policy
 
-	// Gate returns the gate that the attempts of a request enter, for instance one per host,
-	// from a [gate.Keyed], in place of Policy.Gate. It is called once per call and must not
-	// change the request. Nil means Policy.Gate; to return nil means no gate.
+	// Gate returns the gate that the attempts of a request enter, in place of Policy.Gate. Use it,
+	// for example, with a [gate.Keyed] for one gate per host. It is called once per call and must
+	// not change the request. If Gate is nil, Policy.Gate is entered. If it returns nil, there is
+	// no gate.
 	Gate func(*http.Request) gate.Gate
 
-	// Classify judges the outcome of an attempt: a response, or an error if that is nil. It
-	// must leave the response's body alone. [retry.VerdictStop] hands the outcome to the
-	// caller, the other verdicts make another attempt if the request can be sent again, see
-	// the package's documentation. Nil means [Classify], and Policy.Classify for errors
-	// where that is set.
+	// Classify judges the outcome of an attempt: a response, or an error if the response is nil. It
+	// must leave the response's body alone. [retry.VerdictStop] returns the outcome to the caller.
+	// The other verdicts make another attempt if the request can be sent again, see the package's
+	// documentation.
+	//
+	// Nil means [Classify], and for errors Policy.Classify if that is set.
 	Classify func(*http.Response, error) retry.Verdict
 
-	// XRateLimit says what X-RateLimit-Reset counts. The zero value means that it is not
+	// XRateLimit says what X-RateLimit-Reset counts. The zero value means that the field is not
 	// read.
 	XRateLimit XRateLimitReset
 
-	// NoRetry leaves repeating to the client above, such as an SDK with retries of its own.
-	// Each request enters the gate and is sent once. The gate is told of throttles, hints and
-	// limits as ever, and the response or error is handed out as Base gave it. Policy.Attempts, Throttles,
-	// Backoff, Budget and OnRetry have no effect. A request that net/http by itself would send
-	// again, because its connection was lost, still is, once, after it has entered the gate again.
+	// NoRetry leaves repeating to the client, such as an SDK with retries of its own. Each request
+	// enters the gate and is sent once. The gate is told of throttles, hints and limits as ever.
+	// The response or error is returned as Base gave it.
+	//
+	// Policy.Attempts, Throttles, Backoff, Budget and OnRetry have no effect. If the connection of
+	// a request was lost, net/http by itself may send it again. That still happens, once, after the
+	// request has entered the gate again.
 	NoRetry bool
 }
 
@@ -59,38 +63,49 @@ type XRateLimitReset int
 
 const (
 	XRateLimitOff      XRateLimitReset = iota // the X-RateLimit fields are not read
-	XRateLimitSeconds                         // it counts seconds from the response on
-	XRateLimitUnixTime                        // it is an instant, in seconds since 1970
+	XRateLimitSeconds                         // seconds from the response on
+	XRateLimitUnixTime                        // an instant, in seconds since 1970
 )
 
 // defaults is the policy of a Transport without one.
 var defaults = retry.Policy{MaxRetryAfter: time.Minute}
 
-// RoundTrip makes the call that req asks for, in as many attempts as it takes. req is not
-// changed, and its body is closed in any case, as [http.RoundTripper] demands.
+// RoundTrip makes the call that req asks for, in as many attempts as it takes. req is not changed,
+// and its body is closed in any case, as [http.RoundTripper] demands.
 //
-// It returns the last response, whatever its status, with its body to be read: one that
-// is not worth another attempt, or one after which there was no other, because no attempt or
-// throttle was left, no budget, no time before Policy.Elapsed or the context's deadline, or
-// because the gate let the call in no more. The body must be closed. Until it is, or was read to
-// its end, the gate counts a good response as under way; one that was throttled or failed has
-// left the gate.
+// # The response
 //
-// Before a delay, and before the call queues at its gate again, a response is closed, so that
-// its connection can be used again. Up to 64 KiB of its body are read for that, for at most a
-// second, and kept until the next attempt begins. Should that not come about, the response is
-// handed out with what was kept; a body of which that is not the whole ends with an error.
+// It returns the last response, whatever its status, with its body to be read. That is a response
+// that is not worth another attempt, or one after which no other was made. No other is made without
+// an attempt, a throttle or a budget left, or without time before Policy.Elapsed or the context's
+// deadline. None is made either if the gate refuses the call.
 //
-// It is an error, and no response, where the request's context has ended during a delay or at
-// the gate, where the body cannot be made again, and where the last attempt got no response.
+// The body must be closed. Until it is closed or read to its end, the gate counts a good response
+// as under way. A response that was throttled or failed has left the gate.
 //
-// The error of a first attempt that is not worth another is returned as Base gave it, and
-// what keeps the first attempt from being made as the context or the gate gave it. Any other
-// error wraps a *[retry.Error] with the last failure, which is a *[StatusError] where it was
-// a response, and the reason why there was no further attempt. An attempt that took longer
-// than Policy.AttemptTimeout, and reading its body, fails with an error that matches
-// [context.DeadlineExceeded]. All errors of running out of time say so by a method
-// Timeout() bool, so that a *[net/url.Error] around them does.
+// Before a delay, and before the call queues at its gate again, the response is closed. So its
+// connection can be used again. For that, up to 64 KiB of its body are read, for at most a second,
+// and kept until the next attempt begins. If that attempt is not made, the response is returned
+// with what was kept. A body of which that is not the whole ends with an error.
+//
+// # The error
+//
+// RoundTrip returns an error, and no response, if the last attempt got no response or the body
+// can't be made again. It also does if the request's context has ended during a delay or at the
+// gate.
+//
+// If the first attempt got an error that is not worth another, that error is returned as Base gave
+// it. If the context or the gate prevents the first attempt, their error is returned. A wait at the
+// gate that does not fit before the context's deadline returns an error that says so, and matches
+// the gate's error and [context.DeadlineExceeded].
+//
+// Any other error wraps a *[retry.Error] with the last failure, and the reason why there was no
+// further attempt. For a response the last failure is a *[StatusError]. If an attempt took longer
+// than Policy.AttemptTimeout, the error matches [context.DeadlineExceeded], and so does that of
+// reading its body.
+//
+// All errors of running out of time have a method Timeout() bool that reports true, and so does a
+// *[net/url.Error] around them.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case t == nil:
@@ -112,7 +127,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, c.explain(err)
 }
 
-// CloseIdleConnections closes those of Base, if it has such a method.
+// CloseIdleConnections closes the idle connections of Base, if Base has such a method.
 // [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
 	if t == nil {
@@ -139,6 +154,6 @@ func (t *Transport) gate(req *http.Request, p *retry.Policy) gate.Gate {
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {
-		_ = req.Body.Close() // RoundTrip has an error of its own to tell
+		_ = req.Body.Close() // RoundTrip returns another error
 	}
 }
