@@ -28,7 +28,7 @@ type picture struct {
 	lines       []line
 }
 
-// line is what a limiter contributes.
+// line is the line of a limiter.
 type line struct {
 	name   string
 	points []point
@@ -37,7 +37,7 @@ type line struct {
 	steps  bool
 }
 
-// Colours that can be told apart by everybody (Okabe and Ito), and two more.
+// Colours that colour-blind readers can tell apart (Okabe and Ito), and two more.
 var colours = []color.Color{
 	color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
 	color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
@@ -77,8 +77,8 @@ func distinct(rs rows, of func(row) (int, bool)) (values []int) {
 	return values
 }
 
-// distinctCases returns the cases of which the tokens over time are drawn: the queues, and one caller
-// at 5,000 a second.
+// distinctCases returns the cases with a picture of the tokens over time: the queues, and one
+// caller at 5,000 a second.
 func distinctCases(rs rows) (all []measure.Case) {
 	for _, r := range rs {
 		if (r.Queued || r.Callers == 1 && r.PerSecond == 5000) && !slices.Contains(all, r.Case) {
