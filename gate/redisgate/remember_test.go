@@ -9,8 +9,8 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// What an adaptive limit has learned is told to a server that has lost it, but not to one that has
-// forgotten it in time.
+// A member reports what an adaptive limit has learned to a server that has lost it, but not to one
+// that has forgotten it in time.
 func TestLearnedIsForgotten(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()
@@ -29,8 +29,8 @@ func TestLearnedIsForgotten(t *testing.T) {
 	}
 }
 
-// Units that come with an answer after their lease was lost are nobody's: what was asked for before does
-// not get in with them.
+// Units that come with an answer after their lease was lost belong to no entry. No entry that was
+// asked for before is admitted with them.
 func TestUnitsOfLostLease(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()
