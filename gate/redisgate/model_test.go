@@ -247,7 +247,7 @@ func TestScriptAgainstModel(t *testing.T) {
 // given is a slot that was used, or may be.
 type given struct{ at, cost, epoch, gen int64 }
 
-// Whatever is held, settled, given back and asked for, by whomever, and whatever the server
+// Whatever is held, settled, given back and asked for, by any member, and whatever the server
 // forgets: the slots that were handed out and not given back keep within the limits.
 func TestScriptNeverOver(t *testing.T) {
 	t.Parallel()
@@ -256,8 +256,8 @@ func TestScriptNeverOver(t *testing.T) {
 		s.fresh()
 		n := rapid.Int64Range(1, 20).Draw(t, "n")
 		burst := rapid.Int64Range(1, 10).Draw(t, "burst")
-		// The window gets what the bucket lets through, or less if the server stays as it is: what
-		// the window of a process that says nothing held is forgotten.
+		// The window has room for all that the bucket lets through. Or it has less, and then the server
+		// keeps its state: it would forget what only a process knew that reports nothing.
 		room, narrow := n+burst, rapid.Bool().Draw(t, "narrow")
 		if narrow {
 			room = rapid.Int64Range(1, n+burst).Draw(t, "room")
