@@ -99,7 +99,8 @@ var _ gate.Gate = (*Gate)(nil)
 // key that has a hash tag already is used as it is.
 //
 // It panics on a nil client, an empty key, negative options, no limits, or a limit that was not made
-// by a function of this package. At most one limit may be of concurrency, and one adaptive.
+// by a function of this package. It also panics on two limits of concurrency, and on two that are
+// adaptive.
 //
 // A client with ContextTimeoutEnabled, which ends commands with their context, notices sooner that
 // Redis is away. Its MaxRetries do not matter: a call that has failed is never repeated as it was.
@@ -258,7 +259,7 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 // Hold stops all admissions, in every process, until d from now; entries that wait stay queued. It
 // does nothing if d is not positive, and never shortens a hold.
 //
-// When the hold ends, a bucket has one token, so that there is no burst. A window has the room that
+// When the hold ends, a bucket has at most one token, so that there is no burst. A window has the room that
 // it would have had anyway.
 //
 // Hold returns when the other processes know of it. For that it waits for Redis, at most for the
@@ -310,8 +311,8 @@ func (g *Gate) Stats() gate.Stats {
 // Close returns nil when no goroutine of the gate is left, or the cause of ctx if that ends before.
 // While Redis is away, Close makes one more attempt to report what is left.
 //
-// Passes can still be left after Close. Until then, or until their lease ends, their units stay in
-// use; the lease is renewed.
+// Passes can still be left after Close. Until then their units stay in use and the lease is
+// renewed. If the lease ends, other entries may get the units.
 func (g *Gate) Close(ctx context.Context) error {
 	g.mu.Lock()
 	g.closed = true
