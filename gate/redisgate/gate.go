@@ -98,9 +98,9 @@ var _ gate.Gate = (*Gate)(nil)
 // The braces make it the hash tag in a cluster, so that all keys of a gate are in one hash slot. A
 // key that has a hash tag already is used as it is.
 //
-// It panics on a nil client, an empty key, negative options, no limits, or a limit that was not made
-// by a function of this package. It also panics on two limits of concurrency, and on two that are
-// adaptive.
+// It panics on a nil client, an empty key, negative options, no limits, or a limit that was not
+// made by a function of this package. It also panics on two limits of concurrency, and on two that
+// are adaptive.
 //
 // A client with ContextTimeoutEnabled, which ends commands with their context, notices sooner that
 // Redis is away. Its MaxRetries do not matter: a call that has failed is never repeated as it was.
@@ -259,8 +259,8 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 // Hold stops all admissions, in every process, until d from now; entries that wait stay queued. It
 // does nothing if d is not positive, and never shortens a hold.
 //
-// When the hold ends, a bucket has at most one token, so that there is no burst. A window has the room that
-// it would have had anyway.
+// When the hold ends, a bucket has at most one token, so that there is no burst. A window has the
+// room that it would have had anyway.
 //
 // Hold returns when the other processes know of it. For that it waits for Redis, at most for the
 // timeout, and then 5 ms for the published message to arrive. While Redis is away the hold begins

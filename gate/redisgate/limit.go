@@ -144,8 +144,8 @@ type ConcurrencyOptions struct {
 	TTL time.Duration
 }
 
-// Concurrency is a limit of n units in use at once. The units are leased: see [Gate.EnterContext] for what happens when
-// a lease is lost.
+// Concurrency is a limit of n units in use at once. The units are leased: see [Gate.EnterContext]
+// for what happens when a lease is lost.
 //
 // When several processes want more units than there are, each gets an equal share. A process with
 // entries waiting passes a free unit to the next of them without a round trip. Beside limits on
@@ -181,15 +181,15 @@ type AdaptiveOptions struct {
 }
 
 // Adaptive is a [Rate] that follows the far side: when it throttles a caller of one process, all
-// processes slow down. Use it where the limit of the far side is unknown, or not what is documented. A gate has at most
-// one.
+// processes slow down. Use it where the limit of the far side is unknown, or not what is
+// documented. A gate has at most one.
 //
 // It follows the plain rule, without what [gate.Adaptive] learns besides. A throttle multiplies the
 // interval by Backoff, once per generation. A success multiplies it by Recover, if the entry was
 // granted after the last change. The After of a throttle holds the gate.
 //
-// After a minute without an entry, the limit forgets what it has learned, and that it has given
-// up. A Leave that reports a throttle waits as [Gate.Hold] does.
+// After a minute without an entry, the limit forgets what it has learned, and that it has given up.
+// A Leave that reports a throttle waits as [Gate.Hold] does.
 //
 // It panics where gate.NewAdaptive does.
 func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
