@@ -10,8 +10,8 @@
 // rate. The line has the rate that was achieved, how uneven the gaps were and how late the tokens.
 // It also has the excess of the worst window over its bound, and the processor time of a token.
 //
-// Then come a table of crowds that are queued and let go at once, and tables for busy
-// processors: how much of the rate is used. The last table says which targets the gates meet.
+// Then comes a table of crowds that are queued and let go at once. Tables for busy processors say
+// how much of the rate is used. The last table says which targets the gates meet.
 //
 // Package measure says what the words mean, and package report how to measure a limiter of your
 // own. On Linux the last limiter is none: clock_nanosleep shows how punctual the machine is.

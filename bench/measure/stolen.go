@@ -8,8 +8,8 @@ import (
 )
 
 // Stolen returns for how long the host of a virtual machine has kept processors from work that was
-// there for them, summed over all processors, to the hundredth of a second. The second result is
-// false if the system does not tell; Linux tells. Only differences have a meaning.
+// there for them. It is summed over all processors, to the hundredth of a second. The second result
+// is false if the system does not tell; Linux tells. Only differences have a meaning.
 func Stolen() (time.Duration, bool) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {

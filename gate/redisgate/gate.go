@@ -98,8 +98,8 @@ var _ gate.Gate = (*Gate)(nil)
 // The braces make it the hash tag in a cluster, so that all keys of a gate are in one hash slot. A
 // key that has a hash tag already is used as it is.
 //
-// It panics on a nil client, an empty key, negative options, no limits, or a limit that was not
-// made by a function of this package. It also panics on two limits of concurrency, and on two that
+// It panics on a nil client, an empty key, negative options or no limits. It panics on a limit that
+// was not made by a function of this package. It also panics on two limits of concurrency, and on two that
 // are adaptive.
 //
 // A client with ContextTimeoutEnabled, which ends commands with their context, notices sooner that

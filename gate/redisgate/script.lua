@@ -1,5 +1,5 @@
--- In one call of this script a member says everything that it has to say: what it gives back, what it
--- has learned, what it asks for. The reply is all that it is told. A member is one Gate of one process.
+-- In one call of this script a member says all that it has to say: what it gives back, what it has
+-- learned, and what it asks for. The reply is all that it is told. A member is one Gate of one process.
 --
 -- A call is atomic. Whatever it writes, it writes at the end, and first what needs memory: a server
 -- without memory has written nothing. A call that changes nothing writes nothing.
