@@ -1,4 +1,4 @@
-// Package bench measures what one operation costs, beside the peers, in one run. It has
-// nothing to import: its benchmarks are run. How exact the limiters are is measured by the
-// program in accuracy. README.md says how both are run and what they say.
+// Package bench measures what one operation costs, beside the peers, in one run. It has nothing to
+// import: its benchmarks are run. The program in accuracy measures how exact the limiters are.
+// README.md says how to run both.
 package bench

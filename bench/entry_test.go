@@ -14,16 +14,16 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// An entrance is a limiter that always has a token. Its loops enter n times and return how
-// many of them were let in.
+// An entrance is a limiter that always has a token. Its loops enter n times and return how many
+// entries were admitted.
 type entrance struct {
 	name string
 	try  func(n int) int                      // without waiting; nil if it can't
-	wait func(ctx context.Context, n int) int // as whoever would wait
+	wait func(ctx context.Context, n int) int // as a caller that would wait
 }
 
-// entrances returns limiters that refill a token every 10 ns, less than any of them needs
-// to be asked for one, and start with 2^30 where they have a burst: nobody ever waits.
+// entrances returns limiters that refill a token every 10 ns, less than any of them needs to be
+// asked for one. Those with a burst start with 2^30 tokens. So no caller ever waits.
 func entrances() []entrance {
 	const perSecond, burst = 100_000_000, 1 << 30
 	g := gate.NewRate(pace.PerSecond(perSecond), &gate.RateOptions{Burst: burst})

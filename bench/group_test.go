@@ -47,7 +47,7 @@ func goGroup(limit int, through gate.Gate) loop {
 	}
 }
 
-// goByHand is an errgroup whose functions wait for a limiter themselves.
+// goByHand is an errgroup with functions that wait for a limiter themselves.
 func goByHand(limit int) loop {
 	x := rate.NewLimiter(100_000_000, 1<<30)
 	return func(n int) {
@@ -60,7 +60,7 @@ func goByHand(limit int) loop {
 	}
 }
 
-// goEnter is an errgroup whose functions pass our gate themselves.
+// goEnter is an errgroup with functions that pass our gate themselves.
 func goEnter(limit int, through gate.Gate) loop {
 	return func(n int) {
 		g, ctx := errgroup.WithContext(context.Background())
@@ -121,9 +121,9 @@ func free(ctx context.Context) (gate.Gate, loop) {
 	}
 }
 
-// BenchmarkGo is a goroutine of a group that does nothing: its price, how many times that of
-// errgroup it is, and for one that passes a gate by how many ns it is above that, which should
-// not be more than an entry alone costs.
+// BenchmarkGo is a goroutine of a group that does nothing: its price, and how many times that of
+// errgroup it is. For one that passes a gate it is also the ns above errgroup, which should be no
+// more than an entry alone costs.
 func BenchmarkGo(b *testing.B) {
 	for _, limit := range []int{-1, 8} {
 		through, entry := free(b.Context())

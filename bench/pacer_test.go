@@ -58,11 +58,11 @@ func stoppable(buffer int) loop {
 	}
 }
 
-// BenchmarkPacer is one token received from a pacer that has no limit, so that only the channel
-// counts, and how many times a hop over a channel of the same kind it is. With a burst of 1 that
-// is one without a buffer. A token tells when it was due: a hop of values that tell when they were sent
-// is what that costs without a pacer. Whoever sends until it is told to stop must select: that is a hop
-// that can be stopped. A time.Ticker that should tick every ns is beside it.
+// BenchmarkPacer is one token received from a pacer without a limit, so that only the channel
+// counts. It is compared with a hop over a channel of the same kind: with a burst of 1, one without
+// a buffer. A token tells when it was due. A hop of values that tell when they were sent has that
+// cost without a pacer. A sender that can be stopped must select, which is a hop that can be
+// stopped. A time.Ticker that should tick every ns is beside it.
 func BenchmarkPacer(b *testing.B) {
 	for _, burst := range []int{1, 64} {
 		b.Run(fmt.Sprintf("burst=%d/by=escapement", burst), func(b *testing.B) {
@@ -102,8 +102,8 @@ func BenchmarkPacer(b *testing.B) {
 	})
 }
 
-// BenchmarkPacerIdle is 100 ms in which nobody takes a token of 1,000 pacers at 1,000 a second each,
-// and the processor time that goes by meanwhile; and the same for tickers.
+// BenchmarkPacerIdle is 100 ms in which no token is taken from 1,000 pacers at 1,000 a second each,
+// and the processor time of that; and the same for tickers.
 func BenchmarkPacerIdle(b *testing.B) {
 	const many, perSecond = 1000, 1000
 	idle := func(b *testing.B) {

@@ -29,7 +29,7 @@ func upTo(n int) iter.Seq[int] {
 
 func double(_ context.Context, n int) (int, error) { return 2 * n, nil }
 
-// BenchmarkMap is an item through a source, a stage whose function does nothing much, and a
+// BenchmarkMap is an item through a source, a stage with a function that does little, and a
 // loop over what comes out.
 func BenchmarkMap(b *testing.B) {
 	for _, c := range []struct {

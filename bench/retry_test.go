@@ -61,8 +61,8 @@ func BenchmarkRetryFirstTry(b *testing.B) {
 	benchmarkRetry(b, 100*time.Millisecond, 0)
 }
 
-// BenchmarkRetryThirdTry is a call that succeeds the third time, after delays of 1 and 2 ns:
-// the work of deciding, and of a timer for those who set one for a delay that is over.
+// BenchmarkRetryThirdTry is a call that succeeds the third time, after delays of 1 and 2 ns. It
+// costs the decisions, and a timer in libraries that set one for a delay that is over.
 func BenchmarkRetryThirdTry(b *testing.B) {
 	benchmarkRetry(b, 0, 2)
 }

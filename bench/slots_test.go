@@ -20,8 +20,8 @@ type slots struct {
 	wait func(ctx context.Context, n int)
 }
 
-// semaphores returns semaphores with n slots each, of the kinds there are. A buffered channel is what
-// people use who have none.
+// semaphores returns semaphores of each kind with n slots each. A buffered channel stands for a
+// program without a semaphore.
 func semaphores(n int) []slots {
 	g := gate.NewConcurrency(n)
 	s := semaphore.NewWeighted(int64(n))
@@ -76,8 +76,8 @@ func semaphores(n int) []slots {
 // peer is the semaphore that the others are compared with.
 const peer = "x-sync-semaphore"
 
-// BenchmarkSlotTry is an entry to a semaphore without waiting, a slot there, and the way out; and how
-// many times what that takes with x/sync's it is.
+// BenchmarkSlotTry is an entry to a semaphore with a free slot, without waiting, and the way out.
+// It is compared with the semaphore of x/sync.
 func BenchmarkSlotTry(b *testing.B) {
 	slotBySlot(b, func(_ *testing.B, s slots) loop { return s.try })
 }

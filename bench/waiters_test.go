@@ -46,7 +46,7 @@ func queues() []queue {
 	}
 }
 
-// bare is what anybody who waits does at least: a goroutine in a select of two.
+// bare is the least that any waiter does: a goroutine in a select of two.
 func bare() queue {
 	never := make(chan struct{})
 	return queue{"bare-select", func(ctx context.Context) error {
@@ -106,9 +106,8 @@ func crowd(b *testing.B, n int, q queue) (heap, stack, objects float64) {
 	return (heap - h) / float64(n), (stack - s) / float64(n), (objects - m) / float64(n)
 }
 
-// BenchmarkWaiterBytes is what an entry takes while it waits, with a million waiting: on the
-// heap and on its stack, beyond those of a goroutine in a select, and how many objects it made.
-// The run by which go test gets to know a benchmark has 2,000.
+// BenchmarkWaiterBytes is what an entry takes while it waits, with a million waiting: on the heap,
+// on its stack, and in number of objects. A goroutine in a select is subtracted.
 func BenchmarkWaiterBytes(b *testing.B) {
 	type needs struct{ heap, stack, objects float64 }
 	known := map[int]needs{} // of a bare goroutine, by how many there were

@@ -8,8 +8,7 @@ import (
 	"github.com/escapement-go/escapement/bench/measure"
 )
 
-// sleeper is a limiter that one writes in five minutes: whoever comes sleeps for an interval.
-// It is no limiter for more than one caller.
+// sleeper is a limiter that one writes in five minutes: each caller sleeps for an interval.
 type sleeper time.Duration
 
 func (s sleeper) Wait(context.Context) error {

@@ -6,16 +6,17 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Excess returns by how many tokens the worst of all windows of time went over its bound,
-// which is burst + perSecond·w for a window of length w, both ends included. 0 means that none
-// did. The instants are in ns, in order, one for each token.
+// Excess returns by how many tokens the worst of all windows of time went over its bound; 0 means
+// that none did. The bound of a window of length w, both ends included, is burst + perSecond·w. The
+// instants are in ns, in order, one for each token.
 //
-// It looks at every window: one that is worse than all others begins and ends with a token,
-// and for each end the best beginning is known from those before, so it takes time
-// proportional to the number of tokens. It is exact, in integers, up to 292 years times a
-// token a second (10 minutes at 10,000,000 a second).
+// It considers every window, in time proportional to the number of tokens. The worst window begins
+// and ends with a token. For each end, the best beginning is known from the tokens before.
+//
+// It is exact, in integers, up to 292 years times a token a second (10 minutes at 10,000,000 a
+// second).
 func Excess(at []int64, perSecond, burst int) float64 {
-	// In units of 1e-9 tokens: what has gone by an instant, less what may have.
+	// In units of 1e-9 tokens: the tokens granted by an instant, less those allowed by then.
 	worst, least := int64(0), int64(0)
 	for i, t := range at {
 		level := int64(i)*1e9 - int64(perSecond)*(t-at[0])
@@ -47,9 +48,9 @@ func GapErrors(at []int64, perSecond int) *hdrhistogram.Histogram {
 	return h
 }
 
-// Lateness returns how far each instant lies behind a schedule at exactly the rate: the
-// latest such schedule that no token is before. So at least one token has a lateness of 0, and
-// for a limiter that falls short lateness grows without end.
+// Lateness returns how far each instant lies behind a schedule at exactly the rate: the latest such
+// schedule that no token is before. So at least one token has a lateness of 0. If a limiter falls
+// short of the rate, its lateness grows without end.
 func Lateness(at []int64, perSecond int) *hdrhistogram.Histogram {
 	h := histogram()
 	behind := func(i int) int64 {

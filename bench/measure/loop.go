@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrDeaf says that a case was left out, because its callers would have gone on waiting for
-// more than two seconds after its end: the limiter does not listen to contexts.
+// ErrDeaf says that a case was left out, because the limiter does not look at contexts. Its
+// callers would have gone on waiting for more than two seconds after the end.
 var ErrDeaf = errors.New("left out: its waits can't be cancelled")
 
 // patience is how long callers of a deaf limiter may go on waiting.
@@ -35,7 +35,7 @@ func newCrowd(ctx context.Context) *crowd {
 
 func (c *crowd) now() int64 { return int64(time.Since(c.epoch)) }
 
-// sleep waits, unless the case ends before.
+// sleep waits, but not beyond the end of the case.
 func (c *crowd) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -45,7 +45,8 @@ func (c *crowd) sleep(d time.Duration) {
 	}
 }
 
-// close ends the case, waits for the callers, and returns why the result is worth nothing.
+// close ends the case and waits for the callers. It returns an error if the result is worth
+// nothing.
 func (c *crowd) close() error {
 	c.end(errOver)
 	c.wg.Wait()
@@ -58,7 +59,7 @@ func (c *crowd) close() error {
 // loop plays a case in which each caller takes one token after the other.
 func loop(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	c := newCrowd(ctx)
-	var over atomic.Bool // besides the context, whose Err takes a lock
+	var over atomic.Bool // beside the context, because Context.Err takes a lock
 	start := make(chan struct{})
 	room := int(min(float64(what.PerSecond)*(what.warmUp()+what.length()).Seconds()*1.25, 1<<26))
 	grants := make([][]int64, what.Callers)

@@ -1,19 +1,30 @@
 // Package measure finds out how exact a rate limiter is: any [Limiter], under any number of
-// callers, on the machine that it runs on.
+// callers, on the machine that it runs on. Use it to test a limiter of your own; package report is
+// the whole program.
 //
-// A [Candidate] makes a limiter for a rate, a [Case] says what is asked of it, and [Run]
-// plays the case for real and returns what was seen. The callers are goroutines that wait
-// for a token and then read the clock; nothing else is measured than what they see, so a
-// limiter that grants in time but whose callers the system wakes late is late. The instants
-// go to slices that were made before, one a caller; taking one costs a reading of the clock
-// and a store, for every limiter alike.
+//	r, err := measure.Run(ctx, candidate, measure.Case{PerSecond: 1000, Callers: 64, Duration: time.Second})
 //
-// Words: a token is granted at the instant that its caller reads. The gap error is the
-// distance of the time between two tokens from the interval of the rate. Lateness is how
-// far a token lies behind an even schedule; see [Lateness]. The excess is by how many tokens
-// the worst window of time went over its bound; see [Excess]. A caller that was granted a token
-// and is kept from reading the clock makes a window look fuller than the limiter meant
-// it to be; in a loop by at most one token a caller.
+// A [Candidate] makes a limiter for a rate. A [Case] says what is asked of the limiter. [Run] plays
+// the case for real and returns what was seen.
+//
+// # What is measured
+//
+// The callers are goroutines that wait for a token and then read the clock. Only what they see is
+// measured. So a limiter is late if it grants in time, but the system wakes its callers late.
+//
+// Each caller stores its instants in a slice that was made before. That costs a reading of the
+// clock and a store for each token, for every limiter alike.
+//
+// # Words
+//
+// A token is granted at the instant that its caller reads. The gap error is the distance of the
+// time between two tokens from the interval of the rate. Lateness is how far a token lies behind an
+// even schedule; see [Lateness]. The excess is by how many tokens the worst window of time went
+// over its bound; see [Excess].
+//
+// The system may keep a caller from reading the clock after its token was granted. Then the window
+// after it looks fuller than the limiter meant it to be. In a loop that is at most one token a
+// caller.
 package measure
 
 import (
@@ -27,21 +38,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Limiter lets callers go at the rate it was made for. It is all that a limiter needs to
-// be measured; *rate.Limiter of golang.org/x/time and gate.Rate are Limiters as they are.
+// A Limiter lets callers go at the rate it was made for. It is all that a limiter needs to be
+// measured; *rate.Limiter of golang.org/x/time and gate.Rate are Limiters as they are.
 //
-// It may also be a [Holder], or have a method Stop(), which Run calls when all callers
-// have returned.
+// It may also be a [Holder]. It may have a method Stop(), which Run calls when all callers have
+// returned.
 type Limiter interface {
-	// Wait returns nil when the caller may go: it has taken one token. It is called by
-	// many goroutines at once. When ctx is done it returns an error soon, unless the
-	// candidate is Deaf.
+	// Wait returns nil when the caller may go: it has taken one token. Many goroutines call it at
+	// once. When ctx is done it returns an error soon, unless the candidate is Deaf.
 	Wait(ctx context.Context) error
 }
 
-// A Holder is a [Limiter] that can let nobody go until d from now, and then goes on as if
-// it had no tokens saved up. Callers of a queued case are gathered under a hold. Where they are
-// slow to come it is called again before the hold ends, to make it longer.
+// A Holder is a [Limiter] that can stop granting until d from now, and then goes on as if it had no
+// tokens saved up. The callers of a queued case gather under a hold. If they are slow to come, Hold
+// is called again before the hold ends, to make it longer.
 type Holder interface {
 	Limiter
 	Hold(d time.Duration)
@@ -51,47 +61,49 @@ type Holder interface {
 type Candidate struct {
 	Name string
 
-	// New returns a limiter that lets perSecond callers a second go, evenly: its burst is 1,
-	// as far as it has such a thing. A new one is made for each case.
+	// New returns a limiter that grants perSecond tokens a second, evenly: its burst is 1, if it
+	// has such a thing. A new one is made for each case.
 	New func(perSecond int) Limiter
 
-	// Slack is the lateness that a limiter makes up for beyond its burst. The tokens of that time are
-	// within its bound.
+	// Slack is the lateness that a limiter makes up for beyond its burst. The tokens of that time
+	// are within its bound.
 	Slack time.Duration
 
-	// Deaf says that Wait does not look at its context. Cases that would leave callers
-	// waiting for long are refused with [ErrDeaf].
+	// Deaf says that Wait does not look at its context. Cases that would leave callers waiting for
+	// long are refused with [ErrDeaf].
 	Deaf bool
 
 	// Peer says that the targets are relative to this one.
 	Peer bool
 }
 
-// A Case is what is asked of a limiter. In a loop, the default, each of the callers takes
-// one token after the other for the given time. In a queue each takes one token, and all
-// of them wait at once: they come under a hold, which then ends, if the limiter is a Holder,
-// and otherwise all at once.
+// A Case is what is asked of a limiter. In a loop, the default, each caller takes one token after
+// the other for the given time. In a queue each caller takes one token, and all of them wait at
+// once.
+//
+// If the limiter is a Holder, the callers of a queue come under a hold, which then ends. Otherwise
+// they all come at once.
 type Case struct {
 	PerSecond int           // 1 to MaxRate
 	Callers   int           // at least 1
-	Duration  time.Duration // of a loop; made longer for slow rates, see Case.Planned
-	MinTokens int           // for which a loop takes longer, however slow the rate; 0 leaves it to Case.Planned
+	Duration  time.Duration // of a loop; longer for slow rates, see Case.Planned
+	MinTokens int           // a loop goes on until so many fit; 0 leaves it to Case.Planned
 	Queued    bool
 
-	// Busy is the number of goroutines for each processor (of GOMAXPROCS) that compute all the time while
-	// a loop is played, as in a program that has other work to do. In a testing/synctest bubble it must be
-	// 0: time stands still there while a goroutine runs.
+	// Busy is the number of goroutines for each processor (of GOMAXPROCS) that compute while a loop
+	// is played, like other work of a program. In a testing/synctest bubble it must be 0: time
+	// stands still there while a goroutine runs.
 	Busy int
 }
 
-// What a [Case] can have at most.
+// The limits of a [Case].
 const (
 	MaxRate   = 10_000_000
 	MaxTokens = 10_000_000
 	MaxBusy   = 1000
 )
 
-// String returns the case in the way of "1000/s, 64 callers".
+// String returns the case in the form "1000/s, 64 callers".
 func (c Case) String() string {
 	s := fmt.Sprintf("%d/s, %d callers", c.PerSecond, c.Callers)
 	if c.Callers == 1 {
@@ -106,10 +118,13 @@ func (c Case) String() string {
 	return s
 }
 
-// Planned returns how long the case takes with a limiter that does what it should, on a machine
-// that is fast enough to start its callers. A loop takes Duration, or longer: until 5 tokens fit, and
-// MinTokens, or where that is 0, 1,000 if five times Duration is enough for them. The p99 of the gaps is
-// no more than the second or third longest of a few hundred, and one stall of the machine makes two.
+// Planned returns how long the case takes if the limiter does what it should and the machine is
+// fast enough to start its callers.
+//
+// A loop takes Duration, or longer: until 5 tokens fit, and MinTokens. If MinTokens is 0, a loop
+// goes on until 1,000 tokens fit, unless that takes more than five times Duration. The p99 of a few
+// hundred gaps is only the second or third longest of
+// them. One stall of the machine makes two long gaps.
 func (c Case) Planned() time.Duration {
 	if c.Queued {
 		return c.gather() + longer + c.Ideal()
@@ -122,23 +137,23 @@ func (c Case) Ideal() time.Duration {
 	return time.Duration(float64(c.Callers-1) / float64(c.PerSecond) * 1e9)
 }
 
-// longer is by how much the last hold of a queue ends after those before it, which would else
-// make it one that changes nothing.
+// longer is by how much the last hold of a queue ends after those before it. Otherwise it might be
+// a hold that changes nothing.
 const longer = time.Millisecond
 
-// gather is the length of the hold under which a queue forms, but for the above, where that is long
-// enough for all of it to come.
+// gather is the length of the hold under which a queue forms, if that is long enough for all
+// callers to come.
 func (c Case) gather() time.Duration {
 	return 50*time.Millisecond + time.Duration(c.Callers)*12*time.Microsecond
 }
 
-// warmUp is the time before a loop is looked at: the callers have started by then, and each of the
-// goroutines that compute has had a processor once, for 10 ms.
+// warmUp is the time before the tokens of a loop count. The callers have started by then, and each
+// of the goroutines that compute has had a processor once, for 10 ms.
 func (c Case) warmUp() time.Duration {
 	return 20*time.Millisecond + time.Duration(c.Callers)*10*time.Microsecond + time.Duration(c.Busy)*20*time.Millisecond
 }
 
-// length is how long a loop is looked at.
+// length is the time in which the tokens of a loop count.
 func (c Case) length() time.Duration {
 	tokens := func(n int) time.Duration { return time.Duration(n) * time.Second / time.Duration(c.PerSecond) }
 	d := max(c.Duration, tokens(5)+50*time.Millisecond)
@@ -148,7 +163,7 @@ func (c Case) length() time.Duration {
 	return max(d, tokens(c.MinTokens))
 }
 
-// check panics where the case breaks a rule.
+// check panics if the case breaks a rule.
 func (c Case) check() {
 	switch {
 	case c.PerSecond < 1 || c.PerSecond > MaxRate:
@@ -172,8 +187,8 @@ type Result struct {
 	Tokens int     // that were counted
 	Rate   float64 // tokens per second from the first to the last of them; NaN for fewer than two
 
-	// Length is how long a loop was looked at: longer than planned where the goroutine that looks at it
-	// was late itself.
+	// Length is the time in which the tokens of a loop counted. It is longer than planned if the
+	// goroutine that measures it was late itself.
 	Length time.Duration
 
 	Gap  *hdrhistogram.Histogram // gap errors, in ns
@@ -182,34 +197,32 @@ type Result struct {
 	// Excess counts every token from the beginning on, for a burst of 1.
 	Excess float64
 
-	// CPU is the processor time per token of the whole process, in ns; NaN where the
-	// system does not tell, or without tokens. In a queue it includes the start of the
-	// goroutines.
+	// CPU is the processor time of the whole process for each token, in ns. It is NaN without
+	// tokens, or if the system does not tell. In a queue it includes the start of the goroutines.
 	CPU float64
 
-	// Stolen is for how long the host took processors away while the case was played, all of them
-	// together, see [Stolen]; negative where the system does not tell.
+	// Stolen is the time for which the host took processors away while the case was played; see the
+	// function [Stolen]. It is negative if the system does not tell.
 	Stolen time.Duration
 
-	// Of a queue only. Total is the time to the last token from the end of the hold, or
-	// from the beginning if the limiter can't be held, as Held tells. Cut says that the queue
-	// was not empty after three times the ideal time, and a second: Tokens is how many went by
-	// then.
+	// These are of a queue only. Total is the time to the last token. It begins at the end of the
+	// hold if Held is true, and otherwise at the beginning. Cut says that the queue was not empty
+	// after three times the ideal time and a second; Tokens is how many were granted by then.
 	Total time.Duration
 	Held  bool
 	Cut   bool
 
-	// Grants are the instants of the tokens that were counted, in order, in ns from the
-	// beginning of the case, or from the end of the hold.
+	// Grants are the instants of the counted tokens, in order. They are in ns from the beginning of
+	// the case, or from the end of the hold.
 	Grants []int64
 }
 
-// Error returns by how much the rate differs from the one that was asked for, as a share of
-// it: -0.5 is half the rate. It is NaN when Rate is.
+// Error returns by how much the rate differs from the one that was asked for, as a share of it:
+// -0.5 is half the rate. It is NaN when Rate is.
 func (r *Result) Error() float64 { return r.Rate/float64(r.PerSecond) - 1 }
 
-// Used returns the tokens of a loop as a share of those that the rate allowed while it was looked at. It
-// is NaN for a queue.
+// Used returns the tokens of a loop as a share of those that the rate allowed in its time. It is
+// NaN for a queue.
 func (r *Result) Used() float64 {
 	if r.Queued {
 		return math.NaN()
@@ -233,12 +246,12 @@ func perToken(from, to time.Duration, known bool, tokens int) float64 {
 	return float64(to-from) / float64(tokens)
 }
 
-// Run plays the case with a limiter of the candidate's. It takes about [Case.Planned], and
-// comes back at the latest two seconds after three times that.
+// Run plays the case with a limiter of the candidate. It takes about [Case.Planned], and returns at
+// the latest two seconds after three times that.
 //
-// The errors are [ErrDeaf], the cause of ctx when that is done before the end, and whatever
-// the limiter's Wait returned for no good reason. There is no result then. Run panics if the
-// candidate has no New or the case breaks a rule.
+// Without a result it returns [ErrDeaf], the cause of ctx if that is done early, or an early error
+// of Wait. It panics if the candidate has no New or the case breaks
+// a rule.
 func Run(ctx context.Context, c Candidate, what Case) (*Result, error) {
 	what.check()
 	if c.New == nil {
@@ -247,7 +260,7 @@ func Run(ctx context.Context, c Candidate, what Case) (*Result, error) {
 	if c.Deaf && !what.Queued && float64(what.Callers)/float64(what.PerSecond) > patience.Seconds() {
 		return nil, ErrDeaf
 	}
-	runtime.GC() // what the last case has left behind is not this one's
+	runtime.GC() // the garbage of the last case must not count for this one
 	l := c.New(what.PerSecond)
 	if s, ok := l.(interface{ Stop() }); ok {
 		defer s.Stop()

@@ -11,8 +11,8 @@ import (
 // never stands for the instant of a caller that got no token.
 const never = math.MinInt64
 
-// queue plays a case in which each caller takes one token, and all of them wait at once. If it took the
-// machine so long to hold the limiter again that the hold before was over, it is played once more.
+// queue plays a case in which each caller takes one token, and all of them wait at once. It plays
+// once more if a hold was over before the machine could extend it.
 func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	for gather := what.gather(); ; gather *= 2 {
 		r, err := gathered(ctx, l, what, gather)
@@ -25,7 +25,7 @@ func queue(ctx context.Context, l Limiter, what Case) (*Result, error) {
 	}
 }
 
-// gathered plays it once, and has the callers come under holds of the given length.
+// gathered plays the case once. Its callers come under holds of the given length.
 func gathered(ctx context.Context, l Limiter, what Case, gather time.Duration) (*Result, error) {
 	enough := int64(gather / 4 * 3)
 	c := newCrowd(ctx)
@@ -34,9 +34,10 @@ func gathered(ctx context.Context, l Limiter, what Case, gather time.Duration) (
 	used, known := CPU()
 	release := c.now()
 	h, held := l.(Holder)
-	// To hold takes time in a crowd that is still coming, so the end of the hold is between these.
+	// To hold takes time in a crowd that is still coming. So the hold ends between these two
+	// instants.
 	first, last := release, release
-	// extend lets the hold go on for at least three quarters as long again.
+	// extend makes the hold go on for at least three quarters of its length.
 	extend := func() {
 		if held && first-c.now() < enough {
 			first = c.now() + int64(gather)
@@ -61,8 +62,8 @@ func gathered(ctx context.Context, l Limiter, what Case, gather time.Duration) (
 		extend()
 		c.sleep(time.Millisecond)
 	}
-	// For the last time: all of them wait, or are about to. Behind a million who are, it can take
-	// seconds until the limiter is held, and nobody knows when; then once more.
+	// This is the last hold: all callers wait, or are about to. Behind a million waiters, Hold may
+	// take seconds to have its effect, and the hold may be over by then. Then it is made once more.
 	for left := 10; held && left > 0 && c.ctx.Err() == nil; left-- {
 		now := c.now()
 		release = max(last, now+enough) + int64(longer)
@@ -73,7 +74,7 @@ func gathered(ctx context.Context, l Limiter, what Case, gather time.Duration) (
 		}
 	}
 	c.sleep(time.Duration(release - c.now()))
-	// Whoever is still there by then is sent home.
+	// Callers that still wait by then are ended.
 	cut := time.AfterFunc(time.Duration(release-c.now())+3*what.Ideal()+time.Second, func() { c.end(errOver) })
 	defer cut.Stop()
 	c.wg.Wait()

@@ -28,7 +28,7 @@ func (unlimited) Wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// run plays a case in a bubble, where nobody is ever late.
+// run plays a case in a bubble, where no caller is ever late.
 func run(t *testing.T, c measure.Candidate, what measure.Case) (res *measure.Result, err error) {
 	synctest.Test(t, func(*testing.T) { res, err = measure.Run(context.Background(), c, what) })
 	return res, err
@@ -139,7 +139,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// tardy is a gate whose hold is nearly over when it has begun.
+// tardy is a gate with a hold that is nearly over when it has begun.
 type tardy struct {
 	*gate.Rate
 	holds int

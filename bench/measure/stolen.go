@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Stolen returns for how long the host of a virtual machine has had other work for its processors when
-// there was some for them here, all of them together, to the hundredth of a second; and whether that
-// is known: Linux tells. It is for differences.
+// Stolen returns for how long the host of a virtual machine has kept processors from work that was
+// there for them. It is summed over all processors, to the hundredth of a second. The second result
+// is false if the system does not tell; Linux tells. Only differences have a meaning.
 func Stolen() (time.Duration, bool) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -18,7 +18,8 @@ func Stolen() (time.Duration, bool) {
 	return stolen(string(stat))
 }
 
-// stolen reads it from the first line, which adds up the processors: the ninth word, in ticks.
+// stolen reads it from the first line, which is the sum over the processors: the ninth word, in
+// ticks.
 func stolen(stat string) (time.Duration, bool) {
 	line, _, _ := strings.Cut(stat, "\n")
 	f := strings.Fields(line)

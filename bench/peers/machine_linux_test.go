@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The callers of a sleeper wake one interval apart, also where a sleep ends too early or a caller
-// comes late; an error of the sleep is theirs.
+// The callers of a sleeper wake one interval apart, also if a sleep ends too early or a caller
+// comes late. An error of the sleep is theirs.
 func TestSleeper(t *testing.T) {
 	now, sleeps := int64(1000), 0
 	s := newSleeper(10_000_000).(*sleeper)

@@ -1,5 +1,5 @@
-// Package peers has the limiters that are measured against each other, each with a burst
-// of 1 and used as its documentation does.
+// Package peers has the limiters that are measured against each other, each with a burst of 1 and
+// used as its documentation says. Pass them to report.Main, with your own.
 package peers
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// The names of those that the targets speak of.
+// Names that the targets use.
 const (
 	Auto      = "gate.Rate/Auto"
 	Precise   = "gate.Rate/Precise"
@@ -30,14 +30,14 @@ const (
 	clockNanosleep = "clock_nanosleep"
 )
 
-// What the gates make up for: unless they are told otherwise, and what Hasty does.
+// The lateness that the gates make up for: by default, and with Hasty.
 const (
 	slack = 100 * time.Millisecond
 	hasty = 10 * time.Millisecond
 )
 
-// All returns every limiter: Escapement's own, the peers, and a time.Ticker, which is what
-// people use who have none.
+// All returns every limiter: those of Escapement, the peers, and a time.Ticker, which stands for a
+// program without a limiter.
 func All() []measure.Candidate {
 	return []measure.Candidate{
 		{Name: Auto, New: newRate(pace.Options{Precision: pace.PrecisionAuto}), Slack: slack},
@@ -53,15 +53,17 @@ func All() []measure.Candidate {
 	}
 }
 
-// Machine returns what no program would use, but what shows how punctual the machine itself is:
-// on Linux clock_nanosleep, in which one caller after the other sleeps until the next interval ends.
-// It is the system's own timer with nothing of Go's between it and who waits. By its timer
-// slack the system may wake a thread up to 50 µs late there. There is none on other systems.
+// Machine returns limiters that no program would use, but that show how punctual the machine itself
+// is. On Linux that is clock_nanosleep; on other systems there is none.
+//
+// In it, one caller after the other sleeps in the system's own timer until the next interval ends.
+// Nothing of Go's is between the timer and the caller. The timer slack of the system may wake a
+// thread up to 50 µs late there.
 func Machine() []measure.Candidate { return machine() }
 
-// Busy returns those of the candidates that are measured on busy processors: not those that differ from
-// another one only in how they wait, or in that they make up for nothing; and Hasty, where Auto is one of
-// them.
+// Busy returns the candidates that are measured on busy processors. It leaves out those that differ
+// from another one only in how they wait, or in that they make up for nothing. It adds Hasty after
+// Auto.
 func Busy(all []measure.Candidate) (some []measure.Candidate) {
 	for _, c := range all {
 		switch c.Name {
@@ -99,8 +101,8 @@ func receive(ctx context.Context, c <-chan time.Time) error {
 
 func newXTime(perSecond int) measure.Limiter { return rate.NewLimiter(rate.Limit(perSecond), 1) }
 
-// taker is uber's limiter, which makes up for lateness of up to ten intervals unless it is told
-// not to.
+// taker is the limiter of uber, which makes up for lateness of up to ten intervals unless it is
+// told not to.
 type taker struct{ uber.Limiter }
 
 func newUber(o ...uber.Option) func(int) measure.Limiter {
@@ -112,7 +114,7 @@ func (t taker) Wait(context.Context) error {
 	return nil
 }
 
-// bucket is juju's.
+// bucket is the limiter of juju.
 type bucket struct{ *ratelimit.Bucket }
 
 func newJuju(perSecond int) measure.Limiter {
@@ -124,7 +126,7 @@ func (b bucket) Wait(context.Context) error {
 	return nil
 }
 
-// permits are failsafe's, of the smooth kind.
+// permits is the limiter of failsafe, of the smooth kind.
 type permits struct{ ratelimiter.RateLimiter[any] }
 
 func newFailsafe(perSecond int) measure.Limiter {
@@ -133,7 +135,7 @@ func newFailsafe(perSecond int) measure.Limiter {
 
 func (p permits) Wait(ctx context.Context) error { return p.AcquirePermit(ctx) }
 
-// ticker is the standard library's.
+// ticker is the ticker of the standard library.
 type ticker struct{ *time.Ticker }
 
 func newTicker(perSecond int) measure.Limiter {

@@ -12,8 +12,8 @@ import (
 	"github.com/escapement-go/escapement/bench/peers"
 )
 
-// In a bubble nobody is late, so every one of them holds its rate, at exactly one token an
-// interval; and those that are said to listen to their context do.
+// In a bubble no caller is late, so every limiter holds its rate, at exactly one token an interval.
+// Limiters that are not Deaf look at their context.
 func TestAll(t *testing.T) {
 	all := peers.All()
 	for _, c := range append(all, peers.Busy(all[:1])[1:]...) { // and Hasty

@@ -11,9 +11,9 @@ import (
 	"github.com/escapement-go/escapement/bench/peers"
 )
 
-// load is what keeps a process from its limiters while a loop is played.
+// load is what keeps the process from its limiters while a loop is played.
 type load struct {
-	name    string // empty: nothing does, and the case is none of the table of busy processors
+	name    string // empty: there is no load, and the case is not in the table of busy processors
 	busy    int    // goroutines a processor that compute
 	stopped bool   // the process is stopped for half of the time, as by a quota
 }
@@ -25,7 +25,7 @@ var (
 	loads       = []load{{name: "idle"}, {name: "1 busy", busy: 1}, {name: "4 busy", busy: 4}, {name: "stopped", stopped: true}}
 )
 
-// What of it is measured with -short.
+// What of that is measured with -short.
 var (
 	shortBusyRates   = []int{1000}
 	shortBusyCallers = []int{64}
@@ -38,8 +38,8 @@ type job struct {
 	load load
 }
 
-// busyJobs returns the cases on busy processors. They take twice as long as others: a token that is late at
-// either end weighs less then.
+// busyJobs returns the cases on busy processors. They take twice as long as others, so that a late
+// token at either end weighs less.
 func busyJobs(short bool, duration time.Duration) (jobs []job) {
 	rates, callers, loads := busyRates, busyCallers, loads
 	if short {
@@ -51,7 +51,7 @@ func busyJobs(short bool, duration time.Duration) (jobs []job) {
 				if l.stopped && !stoppable {
 					continue
 				}
-				// One token at least, so that it takes no longer at slow rates.
+				// A minimum of one token, so that slow rates take no longer.
 				jobs = append(jobs, job{measure.Case{PerSecond: perSecond, Callers: n, Duration: 2 * duration, MinTokens: 1, Busy: l.busy}, l})
 			}
 		}
@@ -59,7 +59,7 @@ func busyJobs(short bool, duration time.Duration) (jobs []job) {
 	return jobs
 }
 
-// String returns the case and what else is needed to tell it from others.
+// String returns the case with its load.
 func (j job) String() string {
 	if j.load.stopped {
 		return j.Case.String() + ", stopped half of the time"
@@ -80,7 +80,7 @@ func (rs rows) quiet() rows {
 	return slices.DeleteFunc(slices.Clone(rs), func(r row) bool { return r.load != "" })
 }
 
-// busy returns those that are.
+// busy returns the rows of the table of busy processors.
 func (rs rows) busy() rows {
 	return slices.DeleteFunc(slices.Clone(rs), func(r row) bool { return r.load == "" })
 }

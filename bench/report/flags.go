@@ -14,7 +14,7 @@ import (
 	"github.com/escapement-go/escapement/bench/peers"
 )
 
-// What is measured unless the flags say otherwise.
+// What is measured by default.
 var (
 	allRates   = []int{1, 10, 100, 1000, 5000, 10_000, 50_000, 100_000, 200_000, 1_000_000}
 	allCallers = []int{1, 8, 64, 10_000}
@@ -94,7 +94,7 @@ func parse(args []string, w io.Writer, all []measure.Candidate) (*options, error
 	return o, nil
 }
 
-// defaults fills in what was not given.
+// defaults fills in the flags that were not given.
 func (o *options) defaults(short, busy bool, given map[string]bool) {
 	rates, callers, queues, duration := allRates, allCallers, queues, o.duration
 	if short {
@@ -121,8 +121,8 @@ func (o *options) defaults(short, busy bool, given map[string]bool) {
 	}
 }
 
-// jobs returns what is to be measured, in order. Each is for all candidates, and so is each of its
-// rounds, so that those that are compared are measured at nearly the same time.
+// jobs returns what is to be measured, in order. Each job is played by all candidates, round by
+// round. So candidates that are compared are measured at nearly the same time.
 func (o *options) jobs() (all []job) {
 	for _, n := range o.callers {
 		for _, r := range o.rates {
@@ -159,7 +159,7 @@ func names(all []measure.Candidate) (names []string) {
 	return names
 }
 
-// named returns the candidates whose names begin with one of those in s.
+// named returns the candidates with a name that begins with one of the names in s.
 func named(all []measure.Candidate, s string) (found []measure.Candidate, err error) {
 	wanted := strings.Split(s, ",")
 	for _, w := range wanted {
@@ -175,7 +175,7 @@ func named(all []measure.Candidate, s string) (found []measure.Candidate, err er
 	return found, nil
 }
 
-// number reads one from 1 to limit; underscores and commas of thousands are not taken.
+// number reads a number from 1 to limit, without separators.
 func number(s string, limit int) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(s))
 	if err != nil || n < 1 || n > limit {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// machine says on what was measured, and when; on Linux also how busy it was with other things.
+// machine describes the machine and the date; on Linux also how busy it was with other things.
 func machine(now time.Time) string {
 	s := fmt.Sprintf("%s, %s %s/%s, GOMAXPROCS %d", now.Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
 	if model := processorModel(); model != "" {
@@ -23,7 +23,7 @@ func machine(now time.Time) string {
 	return s
 }
 
-// stolen says how much of the processors' time the host has taken away.
+// stolen says which share of the processors' time the host has taken away.
 func stolen(d, of time.Duration) string {
 	return fmt.Sprintf("%.2f %% of the processors' time taken by the host", 100*d.Seconds()/max(of.Seconds(), 1e-9))
 }

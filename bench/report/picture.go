@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"image/color"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -28,7 +30,7 @@ type picture struct {
 	lines       []line
 }
 
-// line is what a limiter contributes.
+// line is the line of a limiter.
 type line struct {
 	name   string
 	points []point
@@ -37,7 +39,7 @@ type line struct {
 	steps  bool
 }
 
-// Colours that can be told apart by everybody (Okabe and Ito), and two more.
+// Colours that colour-blind readers can tell apart (Okabe and Ito), and two more.
 var colours = []color.Color{
 	color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
 	color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
@@ -77,8 +79,8 @@ func distinct(rs rows, of func(row) (int, bool)) (values []int) {
 	return values
 }
 
-// distinctCases returns the cases of which the tokens over time are drawn: the queues, and one caller
-// at 5,000 a second.
+// distinctCases returns the cases with a picture of the tokens over time: the queues, and one
+// caller at 5,000 a second.
 func distinctCases(rs rows) (all []measure.Case) {
 	for _, r := range rs {
 		if (r.Queued || r.Callers == 1 && r.PerSecond == 5000) && !slices.Contains(all, r.Case) {
@@ -155,7 +157,7 @@ func (rs rows) overTime(what measure.Case) picture {
 	if what.Queued {
 		p.title = fmt.Sprintf("Tokens over time, %s queued and let go at %s/s", callers(what.Callers), thousands(what.PerSecond))
 		ideal.points[1] = point{what.Ideal().Seconds(), float64(what.Callers)}
-		p.top, p.right = float64(what.Callers), min(last, 2*what.Ideal().Seconds())
+		p.top, p.right = float64(what.Callers), math.Ceil(10*min(last, 2*what.Ideal().Seconds()))/10 // so that a tick fits at its end
 	}
 	if len(p.lines) > 0 {
 		p.add(ideal)
@@ -182,7 +184,7 @@ func (p *picture) add(l line) {
 
 // save draws the picture into the folder, as SVG and as PNG.
 func (p picture) save(folder string) error {
-	const width, height, legend = 24 * vg.Centimeter, 13 * vg.Centimeter, 5 * vg.Centimeter
+	const width, height, legend, margin = 24 * vg.Centimeter, 13 * vg.Centimeter, 5 * vg.Centimeter, 4 * vg.Millimeter
 	var all []error
 	for _, ext := range []string{"svg", "png"} {
 		pl, err := p.plot()
@@ -199,23 +201,38 @@ func (p picture) save(folder string) error {
 		page := draw.New(canvas)
 		page.SetColor(color.White)
 		page.Fill(page.Rectangle.Path())
-		pl.Draw(draw.Crop(page, vg.Millimeter, -legend, vg.Millimeter, -vg.Millimeter))
-		names.Draw(draw.Crop(page, width-legend, -vg.Millimeter, 0, -vg.Centimeter))
-		f, err := os.Create(filepath.Join(folder, p.name+"."+ext))
-		if err != nil {
-			return err
+		pl.Draw(draw.Crop(page, margin, -legend, margin, -margin))
+		names.Draw(draw.Crop(page, width-legend+margin, -margin, 0, -margin-vg.Centimeter))
+		var drawn bytes.Buffer
+		if _, err := canvas.WriteTo(&drawn); err != nil {
+			return fmt.Errorf("drawing %s: %w", p.name, err)
 		}
-		_, err = canvas.WriteTo(f)
-		all = append(all, err, f.Close())
+		// A browser without the font takes another one without serifs.
+		out := bytes.ReplaceAll(drawn.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+		all = append(all, os.WriteFile(filepath.Join(folder, p.name+"."+ext), out, 0o666))
 	}
 	return errors.Join(all...)
+}
+
+// sans returns the font of all text.
+func sans(size vg.Length) font.Font {
+	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
 func (p picture) plot() (*plot.Plot, error) {
 	pl := plot.New()
 	pl.Title.Text, pl.X.Label.Text, pl.Y.Label.Text = p.title, p.x, p.y
-	pl.Title.Padding = vg.Points(6)
-	pl.Add(plotter.NewGrid())
+	pl.Title.TextStyle.Font, pl.Title.Padding = sans(13), vg.Points(10)
+	for _, a := range []*plot.Axis{&pl.X, &pl.Y} {
+		a.Label.TextStyle.Font, a.Label.Padding = sans(11), vg.Points(6)
+		a.Tick.Label.Font = sans(10)
+		a.Padding = 0
+	}
+	grid := plotter.NewGrid()
+	for _, l := range []*draw.LineStyle{&grid.Horizontal, &grid.Vertical} {
+		l.Color, l.Width = color.Gray{Y: 0xd0}, vg.Points(0.5)
+	}
+	pl.Add(grid)
 	for i, l := range p.lines {
 		points := make(plotter.XYs, len(l.points))
 		for j, q := range l.points {
@@ -243,8 +260,8 @@ func (p picture) plot() (*plot.Plot, error) {
 		pl.Legend.Add(l.name, drawn)
 	}
 	pl.Legend.Top, pl.Legend.Left = true, true
-	pl.Legend.TextStyle.Font.Size = vg.Points(9)
-	pl.Legend.Padding = vg.Points(2)
+	pl.Legend.TextStyle.Font = sans(9)
+	pl.Legend.Padding = vg.Points(3)
 	p.scale(pl)
 	return pl, nil
 }
@@ -272,7 +289,7 @@ func (p picture) scale(pl *plot.Plot) {
 	if p.right > 0 {
 		pl.X.Max = p.right
 	}
-	pl.Y.Tick.Marker = counts{}
+	pl.X.Tick.Marker, pl.Y.Tick.Marker = counts{}, counts{}
 	if p.log || p.logX {
 		logarithmic(&pl.X)
 	}
@@ -281,15 +298,27 @@ func (p picture) scale(pl *plot.Plot) {
 	}
 }
 
-// counts are the usual ticks with numbers that can be read.
+// counts are five or so ticks at round numbers: whole ones, where two of these fit.
 type counts struct{}
 
-func (counts) Ticks(lo, hi float64) []plot.Tick {
-	ticks := plot.DefaultTicks{}.Ticks(lo, hi)
-	for i, t := range ticks {
-		if t.Label != "" && t.Value == math.Trunc(t.Value) {
-			ticks[i].Label = thousands(int(t.Value))
+func (counts) Ticks(lo, hi float64) (ticks []plot.Tick) {
+	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/5)))
+	for _, times := range []float64{2, 5, 10} {
+		if (hi-lo)/step <= 6 {
+			break
 		}
+		step = times * math.Pow(10, math.Floor(math.Log10((hi-lo)/5)))
+	}
+	if hi-lo >= 2 {
+		step = max(step, 1)
+	}
+	for i := math.Ceil(lo / step); i*step <= hi+step/1000; i++ {
+		x := i * step
+		label := strconv.FormatFloat(x, 'g', 3, 64)
+		if x == math.Trunc(x) {
+			label = thousands(int(x))
+		}
+		ticks = append(ticks, plot.Tick{Value: x, Label: label})
 	}
 	return ticks
 }

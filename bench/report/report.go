@@ -1,6 +1,5 @@
-// Package report is the program that measures rate limiters beside each other: what
-// go run ./bench/accuracy does. It is a package so that anybody can measure a limiter of their
-// own with it, beside the others or alone:
+// Package report is the program that measures rate limiters beside each other: what go run
+// ./bench/accuracy does. Use it to measure a limiter of your own, beside the others or alone:
 //
 //	package main
 //
@@ -9,8 +8,8 @@
 //		report.Main(append(peers.All(), mine))
 //	}
 //
-// It plays every [measure.Case] that the flags ask for with each candidate, one after the other
-// in one process, and prints tables. -h lists the flags.
+// It plays every [measure.Case] that the flags ask for with each candidate, one after the other in
+// one process, and prints tables. -h lists the flags.
 package report
 
 import (
@@ -39,22 +38,25 @@ const (
 	interrupted = 130 // as a shell reports a program that SIGINT ended
 )
 
-// Main is the program, with the flags of the command line. It ends the process: with 0 when all was
-// measured, whether or not the targets are met; with 1 when something could not be written
-// or a limiter failed; with 2 when a flag is wrong; and with 130 after an interrupt, which
-// ends the measuring but still reports what was measured until then. A second interrupt ends it at
-// once.
+// Main is the program, with the flags of the command line. It ends the process with one of these
+// statuses:
 //
-// It starts itself once more for each case in which the process is stopped half of the time.
+//	0    all was measured, whether or not the targets are met
+//	1    a limiter failed, or something could not be written
+//	2    a flag is wrong
+//	130  an interrupt ended the measuring; what was measured until then is reported
 //
-// It panics if a candidate has no name or no New, or two have the same name.
+// A second interrupt ends the process at once. Main starts the program once more for each case in
+// which the process is stopped half of the time.
+//
+// It panics if a candidate has no name or no New, or if two have the same name.
 func Main(candidates []measure.Candidate) {
 	check(candidates)
 	if text := os.Getenv(stoppedEnv); text != "" {
 		os.Exit(obey(text, peers.Busy(candidates), os.Stdout, os.Stderr))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second one is not ours
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, candidates)
 	stop()
 	os.Exit(code)
@@ -164,8 +166,8 @@ func (o *options) measure(ctx context.Context, b *bar, to *raw) (done rows, err 
 	return done, nil
 }
 
-// files are those that were asked for; nil is none. They are opened before the work, so that it is
-// not in vain.
+// files are the files that the flags ask for; nil is none. They are opened before the measuring, so
+// that it is not in vain.
 type files struct {
 	csv, raw, md *os.File
 	rawTo        *raw
@@ -196,7 +198,7 @@ func open(o *options) (f *files, err error) {
 	return f, err
 }
 
-// write writes everything but the raw data, which are there already, and closes the files.
+// write writes everything but the raw data, which are written already, and closes the files.
 func (f *files) write(o *options, about string, done rows) error {
 	var all []error
 	fill := func(to *os.File, write func(io.Writer) error) {
@@ -226,7 +228,7 @@ func links(o *options, pictures []picture) (lines []string) {
 	}
 	folder, err := filepath.Rel(filepath.Dir(o.md), o.out)
 	if err != nil {
-		folder = o.out // of which one is absolute and the other is not
+		folder = o.out // one of them is absolute, the other is not
 	}
 	for _, p := range pictures {
 		lines = append(lines, fmt.Sprintf("![%s](%s)", p.title, filepath.ToSlash(filepath.Join(folder, p.name+".svg"))))

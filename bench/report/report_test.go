@@ -20,7 +20,7 @@ import (
 )
 
 // The program for real, every limiter, for a moment: what it makes is there and can be read.
-// What it measures on a busy machine is nobody's business.
+// What it measures on a busy machine does not matter.
 func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -84,8 +84,8 @@ func readCSV(t *testing.T, name string) [][]string {
 	return lines
 }
 
-// In a bubble nobody is late, and two runs are the same but for the processor time, and what of it
-// was stolen, which are real.
+// In a bubble no caller is late. Two runs are the same there, but for the processor time and the
+// time that was stolen, which are real.
 func TestProgramIsDeterministic(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.csv")
 	args := []string{"-limiters", "gate.Rate/Auto,x/time", "-rates", "1000", "-callers", "1", "-queues", "100@5000", "-duration", "100ms", "-csv", file}

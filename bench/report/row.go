@@ -12,7 +12,7 @@ import (
 	"github.com/escapement-go/escapement/bench/measure"
 )
 
-// row is one limiter in one case: what of a [measure.Result] is kept until the end, or of several.
+// row is one limiter in one case: what is kept of a [measure.Result] until the end, or of several.
 type row struct {
 	limiter string
 	peer    bool
@@ -71,10 +71,11 @@ func missing(c measure.Candidate, j job, err error) row {
 	return row{limiter: c.Name, peer: c.Peer, load: j.load.name, slack: c.Slack, Case: j.Case, rounds: 1, note: note, rate: nan, offset: nan, used: nan, excess: nan, cpu: nan, stolen: -1}
 }
 
-// median returns the row of the medians of several rounds of one case: each figure by itself, but for
-// the rate, which is that of the round whose error is the median of all. What must never happen is not
-// averaged away: the excess and the longest times are the worst of all. One round that has no figures is
-// enough for the row to have none.
+// median returns the row of the medians of several rounds of one case. Each figure is a median by
+// itself, except the rate: that is of the round with the median error.
+//
+// The excess and the longest times are the worst of all rounds: what must never happen is not
+// averaged away. If one round has no figures, the row has none.
 func (rs rows) median() row {
 	for _, r := range rs {
 		if !r.measured() {
@@ -103,7 +104,7 @@ func (rs rows) median() row {
 	return m
 }
 
-// dearer returns how many times the processor time of another row this one's is: the median
+// dearer returns how many times the processor time of another row this row's is. It is the median
 // of the rounds, in each of which the two were measured at nearly the same time.
 func (r row) dearer(other row) float64 {
 	var ratios []float64
@@ -125,7 +126,7 @@ func (r row) gapAt(i int) float64 {
 	return r.gaps[i].x
 }
 
-// middle returns the row whose figure is the median; NaN is above all others.
+// middle returns the row with the median of a figure; NaN is above all others.
 func middle(rs rows, figure func(row) float64) row {
 	sorted := slices.Clone(rs)
 	slices.SortStableFunc(sorted, func(a, b row) int {
@@ -139,7 +140,7 @@ func middle(rs rows, figure func(row) float64) row {
 	return sorted[len(sorted)/2]
 }
 
-// medians returns those of each quantile by itself, and the longest of all.
+// medians returns the median of each quantile by itself, and the longest time of all.
 func medians(rs rows, of func(row) quantiles) (m quantiles) {
 	at := func(q func(quantiles) time.Duration) time.Duration {
 		return q(of(middle(rs, func(r row) float64 { return float64(q(of(r))) })))
@@ -179,7 +180,7 @@ func curve(h *hdrhistogram.Histogram) []point {
 // kept is about how many of the tokens a row keeps.
 const kept = 250
 
-// some returns every so many-th token, and the last.
+// some returns the first of every so many tokens, and the last token.
 func some(at []int64) (points []point) {
 	step := max(1, len(at)/kept)
 	for i := 0; i < len(at); i += step {

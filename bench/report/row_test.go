@@ -9,8 +9,8 @@ import (
 	"github.com/escapement-go/escapement/bench/measure"
 )
 
-// Of several rounds each figure is the median of its own, the rate goes with its error, and the worst is
-// kept of what must never be.
+// Each figure of several rounds is the median of its own, and the rate goes with its error. Of what
+// must never be, the worst is kept.
 func TestMedian(t *testing.T) {
 	one := func(offset, cpu, excess float64, p99, longest, total time.Duration, gap float64) row {
 		return row{limiter: "a", rounds: 1, rate: 100 * (1 + offset), offset: offset, used: cpu / 10, cpu: cpu, cpus: []float64{cpu}, excess: excess,

@@ -12,11 +12,13 @@ import (
 	"github.com/escapement-go/escapement/bench/measure"
 )
 
-// stoppedEnv has, in a process that the program starts to stop it now and then, the order for it.
+// stoppedEnv is the environment variable with the order for a process that the program starts to
+// stop it now and then.
 const stoppedEnv = "ESCAPEMENT_ACCURACY_STOPPED"
 
-// pause is for how long the process is stopped, and then runs, in turns: as a quota of half of the
-// processors does to a program that computes, which has used it up after half of each period.
+// pause is for how long the process is stopped, and then runs, in turns. A quota of half of the
+// processors does that to a program that computes: it has used up its quota after half of each
+// period.
 const pause = 50 * time.Millisecond
 
 // order is what such a process is to play.
@@ -25,7 +27,7 @@ type order struct {
 	Case    measure.Case
 }
 
-// outcome is what it reports: what can't be told from the case and the instants.
+// outcome is what such a process reports: all that does not follow from the case and the instants.
 type outcome struct {
 	Grants         []int64
 	Length, Stolen time.Duration

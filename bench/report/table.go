@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// table is what is printed: cells under headings. The first column is set to the left, the
-// others to the right, unless it is a table of texts.
+// table is cells under headings. The first column is aligned left, the others right; in a table of
+// texts all are aligned left.
 type table struct {
 	title string
 	texts bool
@@ -21,11 +21,11 @@ type table struct {
 
 func (t *table) add(cells ...string) { t.cells = append(t.cells, cells) }
 
-// left reports whether a column is set to the left.
+// left reports whether a column is aligned left.
 func (t *table) left(column int) bool { return t.texts || column == 0 }
 
-// text writes the table for a terminal. A note, after which nothing follows, may be wider
-// than its column.
+// text writes the table for a terminal. A note may be wider than its column, because nothing
+// follows it.
 func (t *table) text(w io.Writer) error {
 	width := make([]int, len(t.head))
 	for _, line := range append([][]string{t.head}, t.cells...) {
@@ -146,7 +146,7 @@ func (r row) queueCells() []string {
 // unknown stands where there is no figure.
 const unknown = "–"
 
-// digits writes a figure with four digits that count, and none after the point from 1,000 on.
+// digits writes a figure with four significant digits, and without decimals from 1,000 on.
 func digits(x float64) string {
 	switch a := math.Abs(x); {
 	case math.IsNaN(x) || math.IsInf(x, 0):
@@ -180,7 +180,7 @@ func percent(x float64) string {
 	return "+" + s
 }
 
-// short writes a duration with three digits that count.
+// short writes a duration with three significant digits.
 func short(d time.Duration) string {
 	unit := time.Duration(1)
 	for n := d.Abs(); n >= 1000; n /= 10 {

@@ -85,7 +85,7 @@ func (rs rows) peers() (names []string) {
 	return names
 }
 
-// best returns the peer whose figure is least, in words; peers without one are passed over.
+// best returns the peer with the least figure, in words; peers without one are passed over.
 func (rs rows) best(figure func(name string) (float64, bool), say func(float64) string) (string, float64) {
 	who, least := "", math.Inf(1)
 	for _, name := range rs.peers() {
@@ -99,8 +99,8 @@ func (rs rows) best(figure func(name string) (float64, bool), say func(float64) 
 	return fmt.Sprintf("%s: %s", who, say(least)), least
 }
 
-// worst returns the largest error of the rate in any of the rows, as a share, and the rate
-// that was asked for. A rate that can't be told is infinitely wrong.
+// worst returns the largest error of the rate in any of the rows, as a share, and the rate that was
+// asked for. A rate that is not known is infinitely wrong.
 func (rs rows) worst() (offset float64, perSecond int) {
 	offset = -1
 	for _, r := range rs {
@@ -151,7 +151,7 @@ func off(x float64) string {
 	return fmt.Sprintf("%.3g %%", 100*x)
 }
 
-// letGo: a queue that is let go at once takes its time, and is never over.
+// letGo: a queue that is let go at once takes the ideal time, and is never over the bound.
 func (rs rows) letGo(q queue, within float64) target {
 	t := target{
 		what:    fmt.Sprintf("%s callers queued, %s/s", thousands(q.callers), thousands(q.perSecond)),
@@ -207,8 +207,8 @@ func (rs rows) spaced(n, perSecond int) target {
 	return t
 }
 
-// dear: the processor time for each token is at most so many times that of x/time/rate, at all rates
-// from lo to hi, by the median of the rounds.
+// dear: for each token, the processor time is at most so many times that of x/time/rate. That must
+// hold at all rates from lo to hi, by the median of the rounds.
 func (rs rows) dear(n int, name string, lo, hi int, times float64) target {
 	span := thousands(lo) + "/s"
 	if hi > lo {
@@ -224,7 +224,8 @@ func (rs rows) dear(n int, name string, lo, hi int, times float64) target {
 		if len(theirs) == 0 {
 			continue
 		}
-		// What can't be told, without tokens or on a system that does not say, is not worse.
+		// Where the ratio is not known, without tokens or because the system does not tell, it is
+		// not worse.
 		if x := ours.dearer(theirs[0]); !math.IsNaN(x) && !(x <= worst) {
 			worst = x
 			t.figure = fmt.Sprintf("%.2f × at %s/s", x, thousands(ours.PerSecond))

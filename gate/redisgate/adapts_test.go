@@ -61,7 +61,7 @@ func TestFasterWithABurst(t *testing.T) {
 	}
 }
 
-// Reset makes void what is in hand, and those who had it get the next slots.
+// Reset voids the slots in hand, and their waiters get the next slots.
 func TestResetGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)

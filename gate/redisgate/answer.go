@@ -8,33 +8,33 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// answer is what the script has said to a call.
+// answer is a reply of the script, with its call.
 type answer struct {
 	*request
 	reply  []int64
 	now    int64 // when it came
 	fresh  bool  // its slots are of the plan that the member knows
-	lapsed bool  // the lease that its units are of has ended since the call
+	lapsed bool  // the lease of its units has ended since the call
 }
 
-// at returns the instant of this process that is a delay after the answer came.
+// at returns the instant that is so many microseconds after the answer came.
 func (a *answer) at(delay int64) int64 {
-	return later(a.now, time.Duration(min(delay, most))*time.Microsecond)
+	return later(a.now, time.Duration(min(delay, maxProduct))*time.Microsecond)
 }
 
-// hear takes in the answer.
-func (g *Gate) hear(r *request, reply []int64, now int64) error {
-	n := 16 + 2*len(g.limits)
+// takeAnswer takes in the answer.
+func (g *Gate) takeAnswer(r *request, reply []int64, now int64) error {
+	n := replyLimits + 2*len(g.limits)
 	if len(reply) < n {
 		return fmt.Errorf("redisgate: the script gave %d numbers, want at least %d", len(reply), n)
 	}
 	a := &answer{request: r, reply: reply, now: now, lapsed: r.lease != g.units.lease}
-	g.hearPlan(a)
-	g.hearDue(a, len(reply)-n)
+	g.takePlan(a)
+	g.takeDue(a, len(reply)-n)
 	if g.ttl > 0 {
-		g.hearUnits(a)
+		g.takeUnits(a)
 	}
-	g.hearLimits(a)
+	g.takeLimits(a)
 	for _, o := range r.ops {
 		if o.done != nil {
 			close(o.done)
@@ -44,7 +44,7 @@ func (g *Gate) hear(r *request, reply []int64, now int64) error {
 	tried := min(len(r.tries), len(results))
 	g.decideTries(a, results[:tried])
 	tooLate := g.takeSlots(a, results[tried:])
-	if reply[10] == 1 {
+	if reply[replyGaveUp] == 1 {
 		for w := g.queue.first; w != nil; w = g.queue.first {
 			g.refuse(w, gate.ErrGaveUp)
 		}
@@ -57,17 +57,17 @@ func (g *Gate) hear(r *request, reply []int64, now int64) error {
 	return nil
 }
 
-// hearPlan notes the server's clock, and the epoch and generation of its plan. If another generation has
-// begun, the slots in hand are void.
-func (g *Gate) hearPlan(a *answer) {
+// takePlan notes the server's clock, and the epoch and generation of its plan. If another
+// generation has begun, it voids the slots in hand.
+func (g *Gate) takePlan(a *answer) {
 	k := &g.link
-	server, epoch, gen := a.reply[0], a.reply[1], a.reply[2]
+	server, epoch, gen := a.reply[replyNow], a.reply[replyEpoch], a.reply[replyGen]
 	k.jumped = false
 	if k.seen != 0 && epoch == k.epoch {
-		// The time between two calls is known to the sum of their round trips, and to what two
-		// clocks may differ in their pace.
+		// The time between two calls is known up to the sum of their round trips,
+		// and up to a difference in pace of the clocks.
 		passed := (server - k.seen) * 1000
-		off := skew + (a.now-k.from)>>10
+		off := maxClockStep + (a.now-k.from)>>10
 		k.jumped = passed < a.sent-k.to-off || passed > a.now-k.from+off
 	}
 	k.rtt += (a.now - a.sent - k.rtt) / 4
@@ -75,49 +75,49 @@ func (g *Gate) hearPlan(a *answer) {
 		k.gen = gen
 	}
 	if gen > k.gen {
-		g.void()
+		g.voidSlots()
 		k.gen = gen
 	}
 	a.fresh = gen == k.gen && !k.jumped
 	k.epoch, k.seen, k.from, k.to = epoch, server, a.sent, a.now
 }
 
-// hearDue notes the hold, and when slots are to be had. decided is how many entries the script has
-// decided on.
-func (g *Gate) hearDue(a *answer, decided int) {
+// takeDue notes the hold, and when slots are to be had. decided is the number of entries that the
+// script has decided.
+func (g *Gate) takeDue(a *answer, decided int) {
 	k := &g.link
 	if !slices.ContainsFunc(g.ops, func(o op) bool { return o.done != nil }) {
-		k.held = 0 // unless it is still to be said
+		k.held = 0 // unless a hold is not reported yet
 	}
-	if a.reply[3] > 0 {
-		k.held = max(k.held, a.at(a.reply[3]))
+	if a.reply[replyHold] > 0 {
+		k.held = max(k.held, a.at(a.reply[replyHold]))
 	}
-	k.newest = a.sent + max(a.reply[4], -most)*1000
-	k.alive = a.sent + a.reply[5]*1000
+	k.newest = a.sent + max(a.reply[replyNewest], -maxProduct)*1000
+	k.aliveUntil = a.sent + a.reply[replyLife]*1000
 	if !a.mute || k.epoch != a.epoch {
-		k.ask, k.due, k.keep = 0, 0, a.reply[12]
+		k.ask, k.due, k.keep = 0, 0, a.reply[replyKeep]
 	}
 	switch {
-	case a.reply[6] >= 0:
-		k.ask, k.due = a.at(a.reply[6]), a.at(a.reply[7])
+	case a.reply[replyWait] >= 0:
+		k.ask, k.due = a.at(a.reply[replyWait]), a.at(a.reply[replyDue])
 	case decided < len(a.tries)+len(a.asked):
-		k.ask = never // there are no units until somebody says so
+		k.ask = never // there are no units until a message comes
 	}
 	k.unit = k.keep < 0
 }
 
-// hearUnits notes which units the member holds, and when it may ask for more.
-func (g *Gate) hearUnits(a *answer) {
+// takeUnits notes which units the member holds, and when it may ask for more.
+func (g *Gate) takeUnits(a *answer) {
 	u := &g.units
-	u.renewed, u.cap = a.sent, int(a.reply[8])
+	u.renewed, u.cap = a.sent, int(a.reply[replyCap])
 	u.held = 0
 	if !a.lapsed {
-		u.held = a.used + int(a.reply[9])
+		u.held = a.used + int(a.reply[replyUnits])
 	}
-	again := a.reply[13]
+	again := a.reply[replyAgain]
 	u.noted = u.held > 0 || again != 0
-	u.wanted = u.wanted && a.reply[14] == 1
-	u.tight, u.starved = a.reply[15] == 1, false
+	u.wanted = u.wanted && a.reply[replyWanted] == 1
+	u.tight, u.starved = a.reply[replyTight] == 1, false
 	switch {
 	case again == 0 || u.freed:
 		u.ask = 0
@@ -128,10 +128,10 @@ func (g *Gate) hearUnits(a *answer) {
 	}
 }
 
-// hearLimits notes the state of each limit, for a server that forgets.
-func (g *Gate) hearLimits(a *answer) {
+// takeLimits notes the state of each limit, for a server that loses it.
+func (g *Gate) takeLimits(a *answer) {
 	for i, l := range g.limits {
-		x, y := a.reply[16+2*i], a.reply[17+2*i]
+		x, y := a.reply[replyLimits+2*i], a.reply[replyLimits+2*i+1]
 		g.link.known[i] = debt{x, y, a.sent}
 		if l.kind == adaptive {
 			g.interval = time.Duration(y)
@@ -140,7 +140,8 @@ func (g *Gate) hearLimits(a *answer) {
 	}
 }
 
-// decideTries tells each TryEnter of the call whether it got in. Those without a delay did not.
+// decideTries tells each TryEnter of the call whether it was admitted. A try without a delay was
+// not.
 func (g *Gate) decideTries(a *answer, delays []int64) {
 	for i, t := range a.tries {
 		if i < len(delays) && delays[i] >= 0 {
@@ -157,8 +158,8 @@ func (g *Gate) decideTries(a *answer, delays []int64) {
 	}
 }
 
-// takeSlots takes the slots of the waiting entries, and refuses those whose deadline is nearer than their
-// slot. It reports whether a slot was over before its answer came.
+// takeSlots takes the slots of the waiters. It refuses a waiter with a deadline that is nearer than
+// its slot, and reports whether a slot was void before its answer came.
 func (g *Gate) takeSlots(a *answer, delays []int64) (tooLate bool) {
 	for i, delay := range delays[:min(len(delays), len(a.asked))] {
 		w := a.asked[i]
@@ -172,7 +173,7 @@ func (g *Gate) takeSlots(a *answer, delays []int64) (tooLate bool) {
 		next := g.queue.at(len(g.slots))
 		switch {
 		case !a.fresh:
-			g.units.put(s)
+			g.units.takeBack(s)
 		case s.until < s.from:
 			tooLate = true
 			g.release(s)
@@ -185,9 +186,9 @@ func (g *Gate) takeSlots(a *answer, delays []int64) (tooLate bool) {
 	return tooLate
 }
 
-// slotAt returns the slot after a delay, and counts its units, if it has some.
+// slotAt returns the slot after a delay. If the slot comes with units, slotAt counts them.
 func (g *Gate) slotAt(a *answer, delay int64, cost int, units bool) slot {
-	s := slot{name: a.reply[0] + delay, cost: cost, mark: uint32(a.reply[11]), epoch: a.reply[1], gen: a.reply[2],
+	s := slot{name: a.reply[replyNow] + delay, cost: cost, mark: uint32(a.reply[replyMark]), epoch: a.reply[replyEpoch], gen: a.reply[replyGen],
 		units: units && g.ttl > 0, until: never, lease: a.lease}
 	if g.timed {
 		s.from, s.until = a.at(delay), a.sent+delay*1000+int64(g.late)

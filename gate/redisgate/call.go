@@ -11,7 +11,7 @@ import (
 //go:embed script.lua
 var text string
 
-// request is one call.
+// request is one call of the script.
 type request struct {
 	args  []any
 	ops   []op
@@ -19,26 +19,26 @@ type request struct {
 	asked []*waiter
 	epoch int64
 	used  int // units that the member keeps
-	more  int // … that it needs besides
-	idle  int // … that it has to spare
-	likes int // … that it would like to have besides
+	more  int // units that it needs besides
+	idle  int // kept units that no entry needs yet
+	likes int // units that it would take besides, if no other member needs them
 	apart bool
 	lease uint32
 	sent  int64
 
-	mute bool // it does not ask, although some wait
+	mute bool // it asks for no slots, although entries wait for some
 }
 
-// build makes the next call.
+// build makes the next call out of what is to be reported and asked for.
 func (g *Gate) build(now int64) *request {
 	k := &g.link
 	apart := g.apart()
 	if !apart {
-		g.bare()
+		g.returnUnitlessSlots()
 	}
 	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, apart: apart, lease: g.units.lease, sent: now}
-	poke := k.poke
-	g.ops, g.tries, k.poke = nil, nil, false
+	askNow := k.askNow
+	g.ops, g.tries, k.askNow = nil, nil, false
 	k.sent = now
 	k.calls++
 	if apart {
@@ -48,7 +48,7 @@ func (g *Gate) build(now int64) *request {
 	}
 	g.units.held, g.units.urged, g.units.freed = r.used, false, false
 	first := g.queue.at(len(g.slots))
-	r.mute = first != nil && now < k.ask && !poke && len(r.tries) == 0 && g.ttl == 0
+	r.mute = first != nil && now < k.ask && !askNow && len(r.tries) == 0 && g.ttl == 0
 	r.args = make([]any, 0, 14+10*len(g.limits)+4*len(r.ops))
 	g.putHead(r, first)
 	for i := range g.limits {
@@ -58,7 +58,7 @@ func (g *Gate) build(now int64) *request {
 		r.putOp(o)
 	}
 	for _, t := range r.tries {
-		r.put("y", t.cost, 0, 0)
+		r.put(string(opTry), t.cost, 0, 0)
 	}
 	if !r.mute {
 		r.putAsked(first)
@@ -66,30 +66,30 @@ func (g *Gate) build(now int64) *request {
 	return r
 }
 
-// put adds to what the script is told.
+// put adds arguments for the script.
 func (r *request) put(args ...any) { r.args = append(r.args, args...) }
 
-// until returns how many microseconds after the call an instant is.
+// until returns the time from the call to an instant, in microseconds.
 func (r *request) until(at int64) int64 { return (at - r.sent) / 1000 }
 
-// putHead puts the member's name, what it knows of the plan, and what it has in hand. first is the first
-// entry without a slot, or nil.
+// putHead adds the member's name, what it knows of the plan, and the slots in hand. first is the
+// first entry without a slot, or nil.
 func (g *Gate) putHead(r *request, first *waiter) {
 	k := &g.link
 	ahead := g.horizon
 	if !g.heard || g.ttl > 0 && g.timed && (!g.paced || g.units.tight) {
-		ahead = min(ahead, blind)
+		ahead = min(ahead, shortHorizon)
 	}
 	state := 0
 	switch {
 	case k.jumped:
 		state = 2
-	case r.sent < k.alive:
+	case r.sent < k.aliveUntil:
 		state = 1
 	}
 	newest, waited := int64(0), int64(0)
 	if k.newest != 0 {
-		newest = max(r.until(k.newest), -most)
+		newest = max(r.until(k.newest), -maxProduct)
 	}
 	switch {
 	case r.mute:
@@ -106,7 +106,7 @@ func (g *Gate) putHead(r *request, first *waiter) {
 		max(0, r.until(k.held)), newest, behind, waited, inhand, k.calls, len(g.limits))
 }
 
-// putLimit puts the i-th limit, with what the member knows of its state.
+// putLimit adds the i-th limit, with what the member knows of its state.
 func (g *Gate) putLimit(r *request, i int) {
 	k := &g.link
 	l, d := g.limits[i], k.known[i]
@@ -116,17 +116,17 @@ func (g *Gate) putLimit(r *request, i int) {
 	}
 	switch l.kind {
 	case bucket:
-		r.put("g", l.span, l.n, l.burst, x, bit(l.strict), 0, 0, 0, 0)
+		r.put(string(bucket), l.span, l.n, l.burst, x, bit(l.strict), 0, 0, 0, 0)
 	case window:
-		r.put("w", l.span, l.n, l.cell, d.x, 0, 0, 0, 0, 0)
+		r.put(string(window), l.span, l.n, l.cell, d.x, 0, 0, 0, 0, 0)
 	case adaptive:
 		y := d.y
-		if r.sent >= k.alive {
-			y = 0 // Redis has forgotten it, because nobody entered for so long
+		if r.sent >= k.aliveUntil {
+			y = 0 // forgotten by Redis, which had no entry for so long
 		}
-		r.put("a", l.span, l.slowest, l.burst, x, y, l.backoff, l.recover, l.giveUp, 0)
+		r.put(string(adaptive), l.span, l.slowest, l.burst, x, y, l.backoff, l.recover, l.giveUp, 0)
 	case concurrency:
-		r.put("c", l.n, micros(l.ttl), r.used, bit(r.apart), r.more, r.idle, g.lead()/1000, r.likes, bit(g.units.starved))
+		r.put(string(concurrency), l.n, micros(l.ttl), r.used, bit(r.apart), r.more, r.idle, g.lead()/1000, r.likes, bit(g.units.starved))
 	}
 }
 
@@ -138,25 +138,25 @@ func bit(b bool) int {
 	return 0
 }
 
-// putOp puts what an operation says, as far as it still holds in the epoch that the member knows.
+// putOp adds an operation, as far as it still means something in the epoch that the member knows.
 func (r *request) putOp(o op) {
 	if o.epoch != r.epoch {
 		switch {
 		case o.back:
-			return // the epoch has forgotten it
-		case o.what == 't':
-			o.a = -1 // what the mark stood for is forgotten, but not what was said
-		case o.what == 's':
-			o.a = 0 // likewise
+			return // this epoch never knew of it
+		case o.what == opThrottle:
+			o.a = -1 // the mark means nothing here, but the throttle does
+		case o.what == opSettle:
+			o.a = 0 // nor does the slot, but the cost does
 		}
 	}
 	r.put(string(o.what), o.a, o.b, o.gen)
 }
 
-// putAsked asks for slots for the entries from w on. Those of one cost without a deadline are asked for
-// together.
+// putAsked asks for slots for the entries from w on. Neighbours of one cost without a deadline
+// share one opAsk.
 func (r *request) putAsked(w *waiter) {
-	for ; w != nil && len(r.asked) < most1call; w = w.next {
+	for ; w != nil && len(r.asked) < maxPerCall; w = w.next {
 		limit := int64(0)
 		if w.deadline != never {
 			limit = max(1, r.until(w.deadline))
@@ -164,18 +164,18 @@ func (r *request) putAsked(w *waiter) {
 		if n := len(r.asked); n > 0 && limit == 0 && r.asked[n-1].cost == w.cost && r.asked[n-1].deadline == never {
 			r.args[len(r.args)-2] = r.args[len(r.args)-2].(int) + 1
 		} else {
-			r.put("d", w.cost, 1, limit)
+			r.put(string(opAsk), w.cost, 1, limit)
 		}
 		r.asked = append(r.asked, w)
 	}
 }
 
-// once is a command that go-redis does not send again by itself: the script might run twice.
+// once is a command that go-redis never sends again by itself: the script might run twice.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// call runs the script, and sends it along where the server does not have it.
+// call runs the script. If the server does not have it, call sends it along.
 func (g *Gate) call(r *request) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
@@ -195,5 +195,5 @@ func (g *Gate) call(r *request) ([]int64, error) {
 
 var script = hashed(text)
 
-// hashed returns the name by which a server knows a script.
+// hashed returns the name under which a server knows a script.
 func hashed(text string) string { return redis.NewScript(text).Hash() }

@@ -13,7 +13,8 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// A TryEnter that was refused leaves the gate as it was, for everybody, also if whoever tried has died.
+// A TryEnter that was refused leaves the gate as it was for every member, even if the one that
+// tried has died.
 func TestRefusedTryChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(12 * time.Second)

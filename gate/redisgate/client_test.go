@@ -86,7 +86,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// Nobody tells a Ring's gate anything: it uses no unit again without asking, so that it hears of a
+// The gate of a Ring gets no messages. It uses no unit again without asking, so that it hears of a
 // hold.
 func TestRingHeld(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// asker is a member as the script sees it: it asks as a gate does, for so many who always wait.
+// asker is a member as the script sees it: it asks as a gate does, for a constant number of
+// waiters.
 type asker struct {
 	waiting  int64
 	from, to int64 // when it is there
@@ -28,7 +29,7 @@ func (a *asker) asks(now int64) int64 {
 	at := now
 	switch {
 	case a.waiting <= bound:
-		return a.slots[0] + 1 // and then somebody else comes
+		return a.slots[0] + 1 // and then another entry comes
 	case a.keep >= 0:
 		if bound > a.keep {
 			at = a.slots[bound-1-a.keep]
@@ -46,8 +47,9 @@ func (a *asker) use(now int64) {
 	}
 }
 
-// However many wait, in however many processes: all slots are used, evenly, and asked for in bulk.
-// Who joins gets its share within a horizon, and who has gone is not missed.
+// However many entries wait, in however many processes: all slots are used, evenly, and asked for
+// in bulk. A member that joins gets its share within a horizon, and one that has gone is not
+// missed.
 func TestScriptCrowd(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -61,7 +63,7 @@ func TestScriptCrowd(t *testing.T) {
 		horizon int64
 		as      []asker
 		trips   float64 // for each grant, at most
-		lost    int     // what nobody uses
+		lost    int     // slots that pass unused
 	}{
 		{"one", 100, sec, same(1, 200), 0.02, 0},
 		{"three", 100, sec, same(3, 200), 0.05, 0},
@@ -105,7 +107,7 @@ func TestScriptCrowd(t *testing.T) {
 			if k := len(m.slots); k > 0 {
 				behind = start + m.slots[k-1]
 			}
-			came := m.from // or when somebody went whose caller came again
+			came := m.from // or when an entry went and its caller came again
 			if i := len(m.granted) + len(m.slots) - int(m.waiting); i >= 0 {
 				came = append(slices.Clone(m.granted), m.slots...)[i]
 			}
@@ -152,8 +154,8 @@ func TestScriptCrowd(t *testing.T) {
 	}
 }
 
-// While another wants slots, a member has half of the horizon in hand at most; it leaves room for who is
-// short; and what is known of who does not come again is gone after two horizons.
+// While another member wants slots, a member has at most half of the horizon in hand, and leaves
+// room for what the other lacks. A member that does not come again is forgotten after two horizons.
 func TestScriptParts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

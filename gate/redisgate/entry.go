@@ -8,28 +8,28 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// entry is what a pass goes back to. Guarded by the gate's lock.
+// entry is an admitted entry: its pass reports to it. Guarded by the gate's lock.
 type entry struct {
 	g      *Gate
 	slot   slot
 	since  int64
-	cost   int // as it was settled
+	cost   int // as last settled
 	cancel context.CancelCauseFunc
 	left   bool
-	lost   bool // its lease was
+	lost   bool // its lease was lost
 }
 
-// admit makes the entry of a slot that was granted.
+// admit returns the entry for a granted slot.
 func (g *Gate) admit(s slot, cost int, cancel context.CancelCauseFunc) *entry {
 	e := &entry{g: g, slot: s, since: instant(), cost: cost, cancel: cancel}
 	if g.ttl > 0 {
-		g.units.hold(e)
+		g.units.addEntry(e)
 	}
 	return e
 }
 
-// Leave ends the entry. If it tells of a throttle, it waits as Hold does. It panics where it is
-// called twice for an entry that holds units.
+// Leave ends the entry. If err is a throttle, Leave waits as Hold does. It panics on a second call
+// for an entry that holds units.
 func (e *entry) Leave(_ uint64, _ int, err error) {
 	g := e.g
 	g.mu.Lock()
@@ -42,24 +42,25 @@ func (e *entry) Leave(_ uint64, _ int, err error) {
 	}
 	e.left = true
 	if g.ttl > 0 {
-		g.units.free(e)
+		g.units.removeEntry(e)
 	}
-	throttled, told := g.told(e, err)
+	throttled, told := g.lesson(e, err)
 	if told != nil && throttled == nil {
 		g.ops = append(g.ops, *told)
 	}
-	g.look(instant())
+	g.advance(instant())
 	g.mu.Unlock()
 	if e.cancel != nil {
 		e.cancel(nil)
 	}
 	if throttled != nil {
-		g.say(*told, throttled.After)
+		g.announce(*told, throttled.After)
 	}
 }
 
-// told returns what an adaptive limit learns from the error.
-func (g *Gate) told(e *entry, err error) (*gate.ThrottledError, *op) {
+// lesson returns what an adaptive limit is to learn from the error of an entry: an operation, or
+// nil. The *ThrottledError is not nil if it is a throttle.
+func (g *Gate) lesson(e *entry, err error) (*gate.ThrottledError, *op) {
 	if g.interval == 0 {
 		return nil, nil
 	}
@@ -67,13 +68,13 @@ func (g *Gate) told(e *entry, err error) (*gate.ThrottledError, *op) {
 		if !g.link.slow {
 			return nil, nil
 		}
-		return nil, &op{what: 'o', a: int64(e.slot.mark), back: true, epoch: e.slot.epoch}
+		return nil, &op{what: opSuccess, a: int64(e.slot.mark), back: true, epoch: e.slot.epoch}
 	}
 	t, ok := errors.AsType[*gate.ThrottledError](err)
 	if !ok || t == nil {
 		return nil, nil
 	}
-	return t, &op{what: 't', a: int64(e.slot.mark), epoch: e.slot.epoch}
+	return t, &op{what: opThrottle, a: int64(e.slot.mark), epoch: e.slot.epoch}
 }
 
 // Settle changes the cost of the entry.
@@ -94,11 +95,11 @@ func (e *entry) Settle(_ uint64, _, actual int) {
 		g.units.use += delta
 	}
 	if g.timed {
-		g.ops = append(g.ops, op{what: 's', a: e.slot.name, b: int64(delta), back: delta < 0, epoch: e.slot.epoch, gen: e.slot.gen})
+		g.ops = append(g.ops, op{what: opSettle, a: e.slot.name, b: int64(delta), back: delta < 0, epoch: e.slot.epoch, gen: e.slot.gen})
 	}
 	g.link.ask, g.link.due = 0, 0
-	g.look(instant())
+	g.advance(instant())
 }
 
-// longest is the longest hold.
+// longest is the longest hold that is reported.
 const longest = 10 * 365 * 24 * time.Hour

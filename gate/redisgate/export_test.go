@@ -2,8 +2,8 @@ package redisgate
 
 import "strings"
 
-// Script returns the script with another clock and another server in it: the instant is the
-// list that the third key holds, and what the server says of itself the string in the fourth.
+// Script returns the script with another clock and another server in it. The third key holds the
+// instant, as a list. The fourth holds, as a string, what the server says of itself.
 func Script() string {
 	s := replaced(text, "redis.call('TIME')", "redis.call('LRANGE', KEYS[3], 0, 1)")
 	return replaced(s, "redis.call('INFO', 'server')", "redis.call('GET', KEYS[4])")

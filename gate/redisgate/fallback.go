@@ -7,12 +7,12 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// errAway sends a waiter to the fallback.
+// errAway tells a waiter that it left the queue to use the fallback.
 var errAway = errors.New("redisgate: away")
 
-// elsewhere enters the fallback. again says that a hold has begun meanwhile: what the fallback gave is
-// given back, and the entry waits here again, at the end of the queue.
-func (g *Gate) elsewhere(ctx context.Context, w *waiter, cancel context.CancelCauseFunc) (_ gate.Pass, again bool, _ error) {
+// enterFallback enters the fallback. again reports that a hold has begun meanwhile. The
+// pass of the fallback was given back then, and the entry waits at the end of the queue.
+func (g *Gate) enterFallback(ctx context.Context, w *waiter, cancel context.CancelCauseFunc) (_ gate.Pass, again bool, _ error) {
 	open, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	g.mu.Lock()
@@ -21,18 +21,18 @@ func (g *Gate) elsewhere(ctx context.Context, w *waiter, cancel context.CancelCa
 		g.mu.Unlock()
 		return gate.Pass{}, false, ErrClosed
 	}
-	if g.strays == nil {
-		g.strays = map[*waiter]context.CancelCauseFunc{}
+	if g.inFallback == nil {
+		g.inFallback = map[*waiter]context.CancelCauseFunc{}
 	}
-	g.strays[w] = end
+	g.inFallback[w] = end
 	g.mu.Unlock()
 	p, err := g.fallback.Enter(open, w.cost)
 	g.mu.Lock()
-	delete(g.strays, w)
-	if err == nil && g.shut() {
+	delete(g.inFallback, w)
+	if err == nil && g.closedOrHeld() {
 		g.mu.Unlock()
 		p.Settle(0)
-		p.Leave(errShut)
+		p.Leave(errClosedOrHeld)
 		g.mu.Lock()
 		again = !g.closed
 	}
@@ -41,7 +41,7 @@ func (g *Gate) elsewhere(ctx context.Context, w *waiter, cancel context.CancelCa
 	case again:
 		w.err = nil
 		g.queue.push(w, false)
-		g.look(instant())
+		g.advance(instant())
 		return gate.Pass{}, true, nil
 	case ctx.Err() != nil && err != nil:
 		g.stats.Abandoned++
@@ -52,38 +52,38 @@ func (g *Gate) elsewhere(ctx context.Context, w *waiter, cancel context.CancelCa
 		g.stats.Refused++
 	default:
 		g.stats.Granted++
-		return gate.NewPass(&stray{pass: p, cancel: cancel}, 0, w.cost), false, nil
+		return gate.NewPass(&fallbackEntry{pass: p, cancel: cancel}, 0, w.cost), false, nil
 	}
 	return gate.Pass{}, false, err
 }
 
-// errShut is what an entry of the fallback is left with that came while nobody may be let in.
-var errShut = errors.New("redisgate: held or closed")
+// errClosedOrHeld is the error with which a pass of the fallback is given back.
+var errClosedOrHeld = errors.New("redisgate: held or closed")
 
-// shut reports whether nobody may be let in by the fallback, either.
-func (g *Gate) shut() bool { return g.closed || g.held(instant()) }
+// closedOrHeld reports whether the fallback may admit no entry.
+func (g *Gate) closedOrHeld() bool { return g.closed || g.held(instant()) }
 
-// tryElsewhere tries the fallback.
-func (g *Gate) tryElsewhere(cost int) (gate.Pass, bool) {
+// tryFallback tries to enter the fallback.
+func (g *Gate) tryFallback(cost int) (gate.Pass, bool) {
 	p, ok := g.fallback.TryEnter(cost)
 	g.mu.Lock()
-	shut := g.shut()
-	if ok && !shut {
+	barred := g.closedOrHeld()
+	if ok && !barred {
 		g.stats.Granted++
 	} else {
 		g.stats.Refused++
 	}
 	g.mu.Unlock()
-	if ok && shut {
+	if ok && barred {
 		p.Settle(0)
-		p.Leave(errShut)
+		p.Leave(errClosedOrHeld)
 		return gate.Pass{}, false
 	}
 	return p, ok
 }
 
-// detour sends those who wait without a slot to the fallback while Redis is away.
-func (g *Gate) detour(now int64, wake func(int64)) {
+// useFallback sends the waiters without a slot to the fallback while Redis is away.
+func (g *Gate) useFallback(now int64, wake func(int64)) {
 	if g.link.away == nil || g.fallback == nil || g.queue.count <= len(g.slots) {
 		return
 	}
@@ -91,7 +91,7 @@ func (g *Gate) detour(now int64, wake func(int64)) {
 		wake(g.link.held)
 		return
 	}
-	g.link.poke = true
+	g.link.askNow = true
 	for w := g.queue.at(len(g.slots)); w != nil; {
 		next := w.next
 		w.err = errAway
@@ -101,17 +101,17 @@ func (g *Gate) detour(now int64, wake func(int64)) {
 	}
 }
 
-// stray is what the pass of an entry goes back to that went by the fallback.
-type stray struct {
+// fallbackEntry is an entry that the fallback admitted.
+type fallbackEntry struct {
 	pass   gate.Pass
 	cancel context.CancelCauseFunc
 }
 
-func (s *stray) Leave(_ uint64, _ int, err error) {
-	s.pass.Leave(err)
-	if s.cancel != nil {
-		s.cancel(nil)
+func (e *fallbackEntry) Leave(_ uint64, _ int, err error) {
+	e.pass.Leave(err)
+	if e.cancel != nil {
+		e.cancel(nil)
 	}
 }
 
-func (s *stray) Settle(_ uint64, _, actual int) { s.pass.Settle(actual) }
+func (e *fallbackEntry) Settle(_ uint64, _, actual int) { e.pass.Settle(actual) }

@@ -11,7 +11,7 @@ import (
 	"github.com/escapement-go/escapement/gate/redisgate"
 )
 
-// away returns a gate whose Redis is not there, and which has noticed, before a fallback.
+// away returns a gate with a fallback that has noticed that its Redis is not there.
 func away(t *testing.T, fallback gate.Gate) *redisgate.Gate {
 	t.Helper()
 	c := nowhere()
@@ -22,8 +22,8 @@ func away(t *testing.T, fallback gate.Gate) *redisgate.Gate {
 	return g
 }
 
-// A hold holds those, too, who wait in the fallback already, and what that gives them meanwhile goes
-// back.
+// A hold keeps back entries that wait at the fallback already, too. What the fallback gives them
+// meanwhile goes back.
 func TestFallbackHeld(t *testing.T) {
 	t.Parallel()
 	share := gate.NewConcurrency(1)
@@ -52,7 +52,7 @@ func TestFallbackHeld(t *testing.T) {
 	}
 }
 
-// Close sends away those, too, who wait in the fallback.
+// Close ends the wait of entries at the fallback, too.
 func TestFallbackClosed(t *testing.T) {
 	t.Parallel()
 	share := gate.NewConcurrency(1)

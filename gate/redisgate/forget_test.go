@@ -11,8 +11,8 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// Whatever key a server evicts, or somebody deletes: no part of the state goes without the rest, and
-// who remembers it is asked first.
+// Whatever key a server evicts, or a client deletes: no part of the state goes without the rest,
+// and members that remember it are asked first.
 func TestNoPartIsLost(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(12 * time.Second)

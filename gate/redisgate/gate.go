@@ -18,36 +18,43 @@ import (
 // Options are the settings of [New]. Nil, as well as the zero value, means the defaults. All
 // members of a gate must have the same Horizon.
 type Options struct {
-	// Horizon is how far ahead slots are handed out: how long a hold may stay unknown to a
-	// process that has lost touch, how much of the schedule a process that is killed takes with
-	// it, and how long nobody gets a slot after Redis has lost its state. While more wait than there
-	// are slots within it, each process has its even part of them. A longer one serves
-	// more entries with one round trip. 0 means 1 second.
+	// Horizon is how far ahead slots are handed out. 0 means 1 second.
+	//
+	// A longer one serves more entries with one round trip. But a process that has lost touch with
+	// Redis may overlook a hold for that long. A process that is killed wastes its slots within the
+	// horizon. After Redis has lost its state, it hands out no slot for at least that long.
+	//
+	// When more entries wait than there are slots within the horizon, each process gets an even
+	// share of these.
 	Horizon time.Duration
 
-	// Timeout is how long Redis may take for an answer until it counts as away. 0 means 1
+	// Timeout is how long an answer of Redis may take. After that, Redis counts as away. 0 means 1
 	// second.
 	Timeout time.Duration
 
-	// Fallback is entered instead while Redis is away. Nil means that entries wait until it is
-	// back, or their context ends. A gate.NewRate of a fair part of the limit keeps the process
-	// going at a local share; gate.All() lets everyone through. A hold counts there, too: what the
-	// fallback lets in while it lasts goes back, and to the end of the queue.
+	// Fallback is the gate that entries use while Redis is away. Nil means that they wait until
+	// Redis is back or their context ends. A gate.NewRate of a fair share of the limit keeps the
+	// process going at that rate; gate.All() admits every entry.
+	//
+	// A hold of this gate counts at the fallback, too. An entry that the fallback admits during a
+	// hold gives its pass back and requeues last.
 	Fallback gate.Gate
 }
 
-// Gate is a gate whose state is in Redis. It is one member of all those, in whatever process,
-// that have the same key. Their limits and their horizon must be the same; nobody checks that. While
-// they are not, as with two releases at once, each goes by its own numbers and by what all have
-// done; what is first in the limits of one is compared with what is first in those of the other.
+// Gate is a gate with its state in Redis. Gates of the same key, in whatever process, are the
+// members of one gate and share its limits. Make one with [New]; the zero value does not work. It
+// is safe for concurrent use.
 //
-// An entry that nobody is before costs one round trip. Who has to wait, waits in this process,
-// first come first served, for slots that were asked for together. Enter never blocks on Redis:
-// it waits for its context, too. TryEnter has no context, and waits for the answer, at most for
-// the timeout.
+// All members must have the same limits and the same horizon, which is not checked. While they
+// differ, as with two releases at once, each member goes by its own numbers and by what all members
+// have been granted. Limits are then matched by their position in [Limits].
 //
-// A Gate has no goroutine while nobody waits, holds a unit or has just left. Make one with [New];
-// the zero value does not work. It is safe for concurrent use.
+// An entry that finds the queue empty costs one round trip. An entry that has to wait does so in
+// this process, first in, first out. Slots are asked for many waiting entries together. Enter never
+// blocks on Redis: it returns when its context ends. TryEnter has no context, and waits for the
+// answer, at most for the timeout.
+//
+// A Gate has no goroutine while no entry waits, holds a unit or has just left.
 type Gate struct {
 	client   redis.UniversalClient
 	keys     []string
@@ -58,44 +65,45 @@ type Gate struct {
 	timeout  time.Duration
 	fallback gate.Gate
 	capacity int
-	ttl      time.Duration // of units; 0: the gate has none
-	timed    bool          // the gate has limits besides that on units
-	paced    bool          // … all of which hand out slots one after the other, and not many at an instant
+	ttl      time.Duration // of a lease of units; 0: the gate has no limit of concurrency
+	timed    bool          // the gate has a limit other than that on units
+	paced    bool          // … and none of these is a window, which opens for many entries at one instant
 
-	// mu guards all below, and what belongs to waiters, slots and entries. Nothing may block
+	// mu guards the fields below, and the waiters, slots and entries of the gate. Nothing may block
 	// while it is held.
 	mu    sync.Mutex
-	alarm *time.Timer // rings when look has something to do
+	alarm *time.Timer // calls onAlarm when advance has something to do
 	queue queue
-	slots []slot // for the first of the queue, in its order: the i-th slot is the i-th waiter's
-	tries []*try // TryEnter, not asked for yet
-	ops   []op   // to be said to Redis
+	slots []slot // in hand; the i-th slot is for the i-th waiter of the queue
+	tries []*try // calls of TryEnter that are not sent yet
+	ops   []op   // not sent yet
 	link  link
 	units units
-	stats gate.Stats // what is counted; the rest is found when asked
+	stats gate.Stats // counters; Stats works out the rest
 
 	closed   bool
-	running  bool          // a goroutine is in run
+	running  bool          // a goroutine executes run
 	stopped  chan struct{} // made by Close while running; closed by run
-	listens  bool          // it is in the hub
-	heard    bool          // the hub hears for it
-	quiet    int64         // instant since when nobody is here; or 0
+	listens  bool          // the gate has joined its hub
+	heard    bool          // the hub receives the messages of the gate
+	quiet    int64         // instant since when the gate has had no use for messages; or 0
 	interval time.Duration // of an adaptive limit, as last heard
 
-	strays map[*waiter]context.CancelCauseFunc // who waits in the fallback, and what ends that
+	inFallback map[*waiter]context.CancelCauseFunc // waiters at the fallback, with the function that ends their wait there
 }
 
 var _ gate.Gate = (*Gate)(nil)
 
-// New returns the gate with the given key. The keys in Redis are the key in braces, which is
-// its hash tag in a cluster, with a suffix: all of a gate are in one slot. A key that has a hash
-// tag itself is used as it is. It panics on a nil client, an empty key, no limits or one that was
-// not made by a function of this package, two limits of concurrency or two that adapt, and on
-// negative options.
+// New returns the gate with the given key. The keys in Redis are the key in braces, with suffixes.
+// The braces make it the hash tag in a cluster, so that all keys of a gate are in one hash slot. A
+// key that has a hash tag already is used as it is.
 //
-// A client that cuts commands short at the end of their context (ContextTimeoutEnabled) notices
-// sooner that Redis is away. Its MaxRetries do not matter: a call that has failed is not made
-// again as it was.
+// It panics on a nil client, an empty key, negative options or no limits. It panics on a limit that
+// was not made by a function of this package. It also panics on two limits of concurrency, and on two that
+// are adaptive.
+//
+// A client with ContextTimeoutEnabled, which ends commands with their context, notices sooner that
+// Redis is away. Its MaxRetries do not matter: a call that has failed is never repeated as it was.
 func New(client redis.UniversalClient, key string, limits Limits, o *Options) *Gate {
 	if o == nil {
 		o = &Options{}
@@ -134,13 +142,13 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 	}
 	g.setLimits()
 	g.link.known = make([]debt, len(limits))
-	g.alarm = time.AfterFunc(never, g.ring)
+	g.alarm = time.AfterFunc(never, g.onAlarm)
 	g.alarm.Stop()
 	return g
 }
 
-// tagged returns the key with a hash tag. A cluster takes what is between the first brace and the
-// next closing one for it, if that is not empty.
+// tagged returns the key with a hash tag. A cluster takes for the tag what is between the first
+// opening brace and the next closing one, unless that is empty.
 func tagged(key string) string {
 	if _, tag, ok := strings.Cut(key, "{"); ok && strings.Index(tag, "}") > 0 {
 		return key
@@ -151,17 +159,20 @@ func tagged(key string) string {
 	return "{" + key + "}"
 }
 
-// Enter is described at [gate.Gate]. A cost above the burst or the capacity of any limit is a
-// *[gate.CapacityError]. When an adaptive limit has given up, it is [gate.ErrGaveUp]. If the
-// context ends while Redis is away, it is an *[AwayError]; after Close, [ErrClosed].
+// Enter waits for admission, as [gate.Gate] describes. Some of its errors are
+//
+//	*gate.CapacityError  the cost is above the burst or the capacity of a limit
+//	gate.ErrGaveUp       an adaptive limit has given up
+//	*AwayError           the context ended while Redis was away
+//	ErrClosed            the gate was closed
 func (g *Gate) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 	check("Gate.Enter", ctx, cost)
 	return g.enter(ctx, cost, nil)
 }
 
-// EnterContext is Enter with a context for the work besides, which ends with the given one, when
-// the pass is left, and with the cause [ErrLeaseLost] when a [Concurrency] limit may give the
-// entry's units to others, because Redis was not heard of for so long.
+// EnterContext is Enter with a context for the work besides. That context ends with the given one,
+// and when the pass is left. It also ends, with the cause
+// [ErrLeaseLost], when Redis was out of reach for so long that other entries may get the units.
 func (g *Gate) EnterContext(ctx context.Context, cost int) (context.Context, gate.Pass, error) {
 	check("Gate.EnterContext", ctx, cost)
 	work, cancel := context.WithCancelCause(ctx)
@@ -173,8 +184,8 @@ func (g *Gate) EnterContext(ctx context.Context, cost int) (context.Context, gat
 	return work, p, nil
 }
 
-// Do is [gate.Do] with the context of [Gate.EnterContext]: it enters, calls f and leaves with
-// f's error, which it returns.
+// Do is [gate.Do] with the context of [Gate.EnterContext]. It enters, calls f, leaves with f's
+// error and returns that error.
 func (g *Gate) Do(ctx context.Context, cost int, f func(context.Context) error) error {
 	check("Gate.Do", ctx, cost)
 	work, cancel := context.WithCancelCause(ctx)
@@ -182,7 +193,7 @@ func (g *Gate) Do(ctx context.Context, cost int, f func(context.Context) error) 
 	return gate.Do(ctx, entrance{g, cancel}, cost, func(context.Context) error { return f(work) })
 }
 
-// entrance is a gate to an entry whose work has a context of its own.
+// entrance is the gate as one entry sees it: cancel ends the context of its work.
 type entrance struct {
 	*Gate
 	cancel context.CancelCauseFunc
@@ -193,8 +204,8 @@ func (e entrance) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 }
 
 // TryEnter is described at [gate.Gate]. It asks Redis, and refuses if the answer does not come
-// within the timeout, or too late to be of use. While Redis is away it tries the fallback, if
-// there is one.
+// within the timeout or too late to be of use. While Redis is away it tries the fallback, if there
+// is one.
 func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 	checkCost("Gate.TryEnter", cost)
 	g.mu.Lock()
@@ -206,20 +217,20 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 		return gate.Pass{}, false
 	}
 	if elsewhere {
-		g.link.poke = true
-		g.look(now)
+		g.link.askNow = true
+		g.advance(now)
 		g.mu.Unlock()
-		return g.tryElsewhere(cost)
+		return g.tryFallback(cost)
 	}
 	t := &try{cost: cost, done: make(chan struct{})}
-	if s, ok := g.lend(cost); ok {
+	if s, ok := g.reuseUnits(cost); ok {
 		g.grant(&t.slot, s)
 		e := g.admit(t.slot, cost, nil)
 		g.mu.Unlock()
 		return gate.NewPass(e, 0, cost), true
 	}
 	g.tries = append(g.tries, t)
-	g.look(now)
+	g.advance(now)
 	g.mu.Unlock()
 
 	timer := time.NewTimer(g.timeout)
@@ -232,44 +243,47 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 	defer g.mu.Unlock()
 	t.over = true
 	if !t.ok {
-		g.drop(t)
+		g.removeTry(t)
 		g.stats.Refused++
 		return gate.Pass{}, false
 	}
 	if instant() > t.slot.until || t.slot.lease != g.units.lease {
-		g.undo(t.slot)
-		g.look(instant())
+		g.revoke(t.slot)
+		g.advance(instant())
 		g.stats.Refused++
 		return gate.Pass{}, false
 	}
 	return gate.NewPass(g.admit(t.slot, cost, nil), 0, cost), true
 }
 
-// Hold keeps everyone out, in every process, whoever waits and whoever comes, until d from now.
-// Then the buckets hold one token, so that nobody bursts, and a window what it has room for. A
-// hold is never shortened. When it returns, everyone knows: it waits for Redis, at most for the
-// timeout, and then for 5 ms, in which what was published reaches the others. While Redis is
-// away only this process holds, and tells the others when it is back. It does nothing if d is not
-// positive.
+// Hold stops all admissions, in every process, until d from now; entries that wait stay queued. It
+// does nothing if d is not positive, and never shortens a hold.
+//
+// When the hold ends, a bucket has at most one token, so that there is no burst. A window has the
+// room that it would have had anyway.
+//
+// Hold returns when the other processes know of it. For that it waits for Redis, at most for the
+// timeout, and then 5 ms for the published message to arrive. While Redis is away the hold begins
+// in this process alone, which reports it when Redis is back.
 func (g *Gate) Hold(d time.Duration) {
 	if d > 0 {
-		g.say(op{what: 'h'}, d)
+		g.announce(op{what: opHold}, d)
 	}
 }
 
-// Reset makes an adaptive limit forget what it has learned, for every process: it goes on at the
-// rate asked for, also if it had given up. A hold stays.
-func (g *Gate) Reset() { g.say(op{what: 'x'}, 0) }
+// Reset makes an adaptive limit forget what it has learned, for every process. The limit goes on at
+// its original rate, even if it had given up. A hold stays.
+func (g *Gate) Reset() { g.announce(op{what: opReset}, 0) }
 
-// Interval returns the time from one entry to the next of an adaptive limit, as last heard, or
-// 0 if there is none.
+// Interval returns the time between two entries of an adaptive limit, as last reported by Redis. It
+// is 0 if no limit is adaptive.
 func (g *Gate) Interval() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.interval
 }
 
-// Stats returns the statistics of this member; those of others are theirs. InUse counts units.
+// Stats returns the statistics of this member, not those of others. InUse counts units.
 func (g *Gate) Stats() gate.Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -291,22 +305,25 @@ func (g *Gate) Stats() gate.Stats {
 	return s
 }
 
-// Close sends away with [ErrClosed] whoever waits or comes, gives back the slots that are left,
-// and returns when no goroutine of the gate is left, or else with the cause of the context. While
-// Redis is away, it tries once more to say what is left to say. Passes can still be left: until
-// then, or until its lease ends, what they hold stays in use, and their lease is renewed. A gate
-// that is not closed lets go of everything by itself; Close is for the end of a program.
+// Close ends the gate: entries that wait or come get [ErrClosed], and slots in hand are given back.
+// It is for the end of a program; a gate that is not closed lets go of everything by itself.
+//
+// Close returns nil when no goroutine of the gate is left, or the cause of ctx if that ends before.
+// While Redis is away, Close makes one more attempt to report what is left.
+//
+// Passes can still be left after Close. Until then their units stay in use and the lease is
+// renewed. If the lease ends, other entries may get the units.
 func (g *Gate) Close(ctx context.Context) error {
 	g.mu.Lock()
 	g.closed = true
 	for w := g.queue.first; w != nil; w = g.queue.first {
 		g.refuse(w, ErrClosed)
 	}
-	for _, end := range g.strays {
+	for _, end := range g.inFallback {
 		end(ErrClosed)
 	}
 	g.link.retry = 0
-	g.look(instant())
+	g.advance(instant())
 	var stopped, silent <-chan struct{}
 	if g.listens {
 		silent = hubs.leave(g)
@@ -331,30 +348,31 @@ func (g *Gate) Close(ctx context.Context) error {
 	return nil
 }
 
-// say tells Redis something that concerns everyone, and waits for the answer, at most for the
-// timeout, and for the others to hear of it. Until then this process holds.
-func (g *Gate) say(o op, hold time.Duration) {
+// announce reports something to Redis that concerns all members. It waits for the answer, at most
+// for the timeout, and then for the other members to hear of it. Until then this member admits no
+// entry.
+func (g *Gate) announce(o op, hold time.Duration) {
 	o.done = make(chan struct{})
 	g.mu.Lock()
 	now := instant()
 	g.link.held = max(g.link.held, later(now, hold))
 	o.until = later(now, min(hold, longest))
-	g.void()
+	g.voidSlots()
 	g.ops = append(g.ops, o)
-	g.link.muted++
-	g.look(now)
+	g.link.announcing++
+	g.advance(now)
 	g.mu.Unlock()
 	timer := time.NewTimer(g.timeout)
 	defer timer.Stop()
 	select {
 	case <-o.done:
-		timer.Reset(spread)
+		timer.Reset(publishDelay)
 		<-timer.C
 	case <-timer.C:
 	}
 	g.mu.Lock()
-	g.link.muted--
-	g.look(instant())
+	g.link.announcing--
+	g.advance(instant())
 	g.mu.Unlock()
 }
 

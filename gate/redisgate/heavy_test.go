@@ -59,8 +59,8 @@ func TestHeavyGetsIn(t *testing.T) {
 	}
 }
 
-// Who is behind a heavy entry that gives up, in its process or in another, does not go on waiting for
-// what it was waiting for.
+// An entry behind a heavy one that gives up, in its process or in another, does not go on waiting
+// for the tokens of that one.
 func TestHeavyGivesUp(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)

@@ -11,28 +11,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// linger is how long a gate goes on listening after the last entry has left.
+// linger is how long a gate goes on listening after its last entry has left.
 const linger = 5 * time.Second
 
-// hubs has a hub for each client whose gates listen: one subscription for all of them. A gate
-// listens while somebody waits in it or holds units, and for a while longer.
+// hubs has a hub for each client with gates that listen, so that they share one subscription. A
+// gate listens while entries wait in it or hold units, and for a while longer.
 var hubs = registry{all: map[redis.UniversalClient]*hub{}}
 
-// registry guards all hubs and what is in them. Its lock is taken while that of a gate is held,
-// never the other way round.
+// registry guards all hubs and their fields. Its lock may be taken while the lock of a gate is
+// held, never the other way round.
 type registry struct {
 	mu  sync.Mutex
 	all map[redis.UniversalClient]*hub
 }
 
-// hub is the subscription of a client. Its goroutine ends when no gate listens any more, which
-// the silence of the gates sees to, or their Close, which waits for it.
+// hub is the subscription of a client. Its goroutine ends when the last gate has left: a gate
+// leaves some time after its last entry, or when it is closed. Gate.Close waits for the goroutine
+// if its gate was the last.
 type hub struct {
 	client redis.UniversalClient
 	gates  map[string][]*Gate // by channel
-	joined []*Gate            // since the hub last looked
-	left   []string           // channels, likewise
-	kick   chan struct{}      // of capacity 1: something of this has changed
+	joined []*Gate            // since news was last called
+	left   []string           // channels that have no gate any more, since then
+	kick   chan struct{}      // of capacity 1; sent to when one of the above has changed
 	done   chan struct{}      // closed by run
 }
 
@@ -51,7 +52,8 @@ func (r *registry) join(g *Gate) {
 	g.listens = true
 }
 
-// leave takes the gate out of its hub. If that ends the hub, it returns what is closed then.
+// leave takes the gate out of its hub. If that ends the hub, leave returns a channel that is closed
+// when its goroutine has ended.
 func (r *registry) leave(g *Gate) (ends <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,11 +81,11 @@ func (h *hub) changed() {
 	}
 }
 
-// listen joins or leaves the hub, as is due. Who has a [redis.Ring] leases no further ahead and asks
-// for units as often as somebody whom the hub does not hear for.
+// listen joins or leaves the hub, as is due. A gate on a [redis.Ring] never joins. It leases only a
+// short horizon ahead, and asks for units as often as a gate that its hub can not hear for yet.
 func (g *Gate) listen(now int64, wake func(int64)) {
 	if _, ring := g.client.(*redis.Ring); ring {
-		return // where a key is may change, and the subscription would not go with it
+		return // a key may move to another server, and its subscription would stay behind
 	}
 	if !g.closed && (g.queue.count > 0 && (len(g.slots) > 0 || g.link.ask > 0) || g.ttl > 0 && g.units.use > 0) {
 		g.quiet = 0
@@ -105,8 +107,8 @@ func (g *Gate) listen(now int64, wake func(int64)) {
 	}
 }
 
-// news returns who has joined and what was left since it was last called, and whether nobody
-// listens any more.
+// news returns the gates that have joined and the channels that were left since its last call. over
+// reports that no gate is left.
 func (h *hub) news() (joined []*Gate, left []string, over bool) {
 	hubs.mu.Lock()
 	defer hubs.mu.Unlock()
@@ -122,15 +124,15 @@ func (h *hub) news() (joined []*Gate, left []string, over bool) {
 func (h *hub) run() {
 	defer close(h.done)
 	ps := h.client.Subscribe(context.Background())
-	confirmed := map[string]bool{} // by channel that was asked for
-	var events, heard <-chan any   // events, or nil when there are no more
+	confirmed := map[string]bool{} // by subscribed channel: whether the server has confirmed it
+	var events, heard <-chan any   // heard is events, or nil when there are no more
 	for {
 		select {
 		case e, ok := <-heard:
 			if !ok {
-				heard = nil // the client was closed
+				heard = nil // the client is closed
 			}
-			h.hear(e, confirmed)
+			h.dispatch(e, confirmed)
 			continue
 		case <-h.kick:
 		}
@@ -151,12 +153,12 @@ func (h *hub) run() {
 	}
 }
 
-// hear passes an event on to the gates that listen to its channel.
-func (h *hub) hear(event any, confirmed map[string]bool) {
+// dispatch passes an event on to the gates that listen to its channel.
+func (h *hub) dispatch(event any, confirmed map[string]bool) {
 	switch e := event.(type) {
 	case *redis.Subscription:
 		if again, ok := confirmed[e.Channel]; ok && e.Kind == "subscribe" {
-			h.each(e.Channel, func(g *Gate) { g.tuned(again) })
+			h.each(e.Channel, func(g *Gate) { g.subscribed(again) })
 			confirmed[e.Channel] = true
 		}
 	case *redis.Message:
@@ -164,8 +166,8 @@ func (h *hub) hear(event any, confirmed map[string]bool) {
 	}
 }
 
-// subscribe asks for the channels of the gates that have joined, and no longer for those that were left.
-// What fails here is made up for when the connection is there again.
+// subscribe subscribes to the channels of the gates that have joined, and unsubscribes from those
+// that were left. Errors need no handling: the client subscribes again when it is connected again.
 func subscribe(ps *redis.PubSub, joined []*Gate, left []string, confirmed map[string]bool) {
 	var fresh []string
 	for _, g := range joined {
@@ -174,7 +176,7 @@ func subscribe(ps *redis.PubSub, joined []*Gate, left []string, confirmed map[st
 			confirmed[name] = false
 			fresh = append(fresh, name)
 		} else if ready {
-			g.tuned(false)
+			g.subscribed(false)
 		}
 	}
 	for _, name := range left {
@@ -198,56 +200,55 @@ func (h *hub) each(name string, f func(*Gate)) {
 	}
 }
 
-// tuned notes that the hub hears for the gate. After a break something may have been missed, and
-// the server may be another: the gate asks.
-func (g *Gate) tuned(again bool) {
+// subscribed notes that the hub receives the messages of the gate. After a break of the connection,
+// messages may have been missed and the server may be another one, so the gate asks.
+func (g *Gate) subscribed(again bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := instant()
 	if g.listens && !g.heard {
 		g.heard, g.link.ask = true, min(g.link.ask, now)
 	}
-	if again && (g.queue.count > 0 || now < g.link.alive || g.units.noted) {
-		g.link.poke = true
+	if again && (g.queue.count > 0 || now < g.link.aliveUntil || g.units.noted) {
+		g.link.askNow = true
 	}
-	g.look(now)
+	g.advance(now)
 }
 
-// message takes in what was published: "g epoch generation", "c member" where units have become
-// free, "w member" where some are wanted, and "u member" where they have become what is short.
+// message handles a published message: one of msgReplanned and its siblings, and its arguments.
 func (g *Gate) message(payload string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	what, rest, _ := strings.Cut(payload, " ")
 	switch what {
-	case "g":
+	case msgReplanned:
 		var epoch, gen int64
 		if n, _ := fmt.Sscan(rest, &epoch, &gen); n < 2 || epoch != g.link.epoch || gen <= g.link.gen {
 			return
 		}
 		g.link.gen = gen
-		g.void()
-	case "c", "w", "u":
+		g.voidSlots()
+	case msgUnitsFree, msgUnitsWanted, msgUnitsShort:
 		if rest == g.id || g.queue.count <= len(g.slots) && !g.units.noted {
 			return
 		}
 		if g.apart() {
 			switch what {
-			case "c":
+			case msgUnitsFree:
 				g.units.ask, g.units.freed = 0, true
-			case "w":
-				g.urge(instant())
-			case "u":
-				g.units.tight, g.link.poke = true, true
-				g.bare()
+			case msgUnitsWanted:
+				g.onUnitsWanted(instant())
+			case msgUnitsShort:
+				g.units.tight, g.link.askNow = true, true
+				g.returnUnitlessSlots()
 			}
-			g.look(instant())
+			g.advance(instant())
 			return
 		}
 	default:
 		return
 	}
 	g.units.ask = 0
-	g.link.ask, g.link.poke = 0, g.link.poke || g.queue.count > 0 || g.units.noted
-	g.look(instant())
+	g.link.ask, g.link.askNow = 0, g.link.askNow || g.queue.count > 0 || g.units.noted
+	g.advance(instant())
 }

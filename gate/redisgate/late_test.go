@@ -13,8 +13,8 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// However late a hold is said, because Redis was away, it ends when it was to end; and one that is
-// over then holds nobody.
+// However late a hold is reported, because Redis was away, it ends when it was to end. One that is
+// over by then holds no entry.
 func TestSaidLate(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
@@ -129,8 +129,8 @@ func TestCloseAway(t *testing.T) {
 	}
 }
 
-// Tokens that were given back are there for those, too, who come before Redis has heard of it, whatever
-// was heard before.
+// Tokens that were given back are there for entries that come before Redis has heard of it, too,
+// whatever Redis said before.
 func TestSettledForADeadline(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)

@@ -9,8 +9,7 @@ import (
 )
 
 // Limit is one limit of a gate. Make it with [Strict], [Rate], [Window], [Concurrency] or
-// [Adaptive]; the zero value is not valid. It is a plain value, made once and used for any
-// number of gates.
+// [Adaptive]; the zero value is not valid. It is a plain value, which any number of gates may use.
 type Limit struct {
 	kind     kind
 	span, n  int64 // microseconds; adaptive: fastest interval in nanoseconds
@@ -26,10 +25,11 @@ type Limit struct {
 	capacity int
 }
 
-// Limits are what a gate goes by: an entry goes when all of them let it, decided in one call.
+// Limits are the limits of a gate. An entry is admitted when all of them have room for it; one call
+// decides that.
 type Limits []Limit
 
-// kind is how the script knows it.
+// kind is the name of a kind of limit in the script.
 type kind byte
 
 const (
@@ -45,17 +45,20 @@ type StrictOptions struct {
 	// Burst is the number of tokens that idle time may save up, at most n-1. 0 means 1.
 	Burst int
 
-	// Guard is how much later than its slot an entry may go. It pays for round trips and late
-	// wake-ups, and for the jitter on the way to the far side if that counts arrivals. 0 means a
-	// fiftieth of the span, but at least 10 ms and at most a second.
+	// Guard is how much later than its slot an entry may go. It covers round trips and late
+	// wake-ups. If the far side counts arrivals, it covers the jitter on the way there, too. 0
+	// means a fiftieth of the span, but at least 10 ms and at most a second.
 	Guard time.Duration
 }
 
-// Strict is a limit of at most n tokens in any span, evenly spaced: a leaky bucket that leaks
-// n-burst tokens in span+guard. It is the right limit where one call too many is an offence.
-// What it gives up for that is in the formula: with the defaults, 100 per second are 97.06, and
-// 2,000 are 1,959.8. For the same with all n at once, see [Window]. It panics unless the burst
-// is less than n, the span at least a microsecond, and the guard not negative.
+// Strict is a limit of at most n tokens in any span, evenly spaced. It is the right limit where one
+// call too many is an offence. For the same with all n at once, see [Window].
+//
+// It is a leaky bucket that leaks n-burst tokens in span+guard. So the rate is a little below the
+// limit: with the defaults, 100 per second become 97.06, and 2,000 become 1,959.8.
+//
+// It panics unless the burst is less than n, the span at least a microsecond, and the guard not
+// negative.
 func Strict(n int, span time.Duration, o *StrictOptions) Limit {
 	if o == nil {
 		o = &StrictOptions{}
@@ -86,9 +89,9 @@ type RateOptions struct {
 	Slack time.Duration
 }
 
-// Rate is a token bucket: in any window of length w at most burst + r·(w + slack) tokens go, as
-// granted. It is the right limit for an API that documents a rate and a burst. It panics on the
-// zero Rate, on an unlimited one, and on negative options.
+// Rate is a token bucket: it grants at most burst + r·(w + slack) tokens in any window of length w.
+// It is the right limit for an API that documents a rate and a burst. It panics on the zero Rate,
+// on an unlimited one, and on negative options.
 func Rate(r pace.Rate, o *RateOptions) Limit {
 	if o == nil {
 		o = &RateOptions{}
@@ -101,17 +104,18 @@ func Rate(r pace.Rate, o *RateOptions) Limit {
 // WindowOptions are the settings of [Window]. Nil, as well as the zero value, means the
 // defaults.
 type WindowOptions struct {
-	// Guard is how much later than its slot an entry may go, and how much the span is
-	// lengthened for it; see StrictOptions. 0 means a fiftieth of the span, but at least 10 ms
-	// and at most a second.
+	// Guard is how much later than its slot an entry may go. The span is lengthened by it; see
+	// StrictOptions. 0 means a fiftieth of the span, but at least 10 ms and at most a second.
 	Guard time.Duration
 }
 
-// Window is a limit of at most n tokens in any span, as granted: a sliding window. It lets n go
-// at once and then nobody until the first of them is a span and the guard ago. What has gone is
-// counted by cells, each a 128th of the span long, so that the window takes the same small room
-// whatever n is; an entry counts for up to one cell longer than it must. It panics if n is
-// less than 1, the span below a microsecond, or the guard negative.
+// Window is a sliding window: it grants at most n tokens in any span, all at once if there is
+// demand. Then it grants none until the first of them is a span and the guard ago.
+//
+// It counts tokens by cells, each a 128th of the span long, so that it takes the same small room
+// for any n. An entry may count for up to one cell longer than it must.
+//
+// It panics if n is less than 1, the span below a microsecond, or the guard negative.
 func Window(n int, span time.Duration, o *WindowOptions) Limit {
 	if o == nil {
 		o = &WindowOptions{}
@@ -123,7 +127,7 @@ func Window(n int, span time.Duration, o *WindowOptions) Limit {
 	guard := checkGuard("Window", o.Guard, span)
 	return Limit{
 		kind:     window,
-		span:     micros(span + guard + time.Microsecond - 1), // not a part of one less
+		span:     micros(span + guard + time.Microsecond - 1), // rounded up
 		n:        int64(n),
 		cell:     max(1, micros(span)/128),
 		late:     guard,
@@ -134,17 +138,20 @@ func Window(n int, span time.Duration, o *WindowOptions) Limit {
 // ConcurrencyOptions are the settings of [Concurrency]. Nil, as well as the zero value, means
 // the defaults.
 type ConcurrencyOptions struct {
-	// TTL is how long a process keeps its units without a word. It renews its lease three
-	// times in that span. Units of a process that has died come back after it. 0 means 10
+	// TTL is how long a process keeps its units without contact to Redis. It renews its lease three
+	// times in that span. The units of a process that has died become free after it. 0 means 10
 	// seconds.
 	TTL time.Duration
 }
 
-// Concurrency is a limit of n units in use at once, which are leased: see [Gate.Do] for what
-// happens when a lease is lost. While several processes want more than there is, each gets as
-// much as the others; one that has people waiting hands a unit on to the next of them without
-// asking. Beside limits on time, units are asked for as slots become due. It panics if
-// n is less than 1, or the TTL is not 0 and below 10 ms. A gate has at most one.
+// Concurrency is a limit of n units in use at once. The units are leased: see [Gate.EnterContext]
+// for what happens when a lease is lost.
+//
+// When several processes want more units than there are, each gets an equal share. A process with
+// entries waiting passes a free unit to the next of them without a round trip. Beside limits on
+// time, units are asked for as slots become due.
+//
+// It panics if n is less than 1, or if the TTL is not 0 and below 10 ms. A gate has at most one.
 func Concurrency(n int, o *ConcurrencyOptions) Limit {
 	if o == nil {
 		o = &ConcurrencyOptions{}
@@ -162,25 +169,29 @@ func Concurrency(n int, o *ConcurrencyOptions) Limit {
 	return Limit{kind: concurrency, n: int64(n), ttl: ttl, capacity: n}
 }
 
-// AdaptiveOptions are the settings of [Adaptive], like [gate.AdaptiveOptions]. Nil, as well as
-// the zero value, means the defaults.
+// AdaptiveOptions are the settings of [Adaptive], like [gate.AdaptiveOptions]. Nil, as well as the
+// zero value, means the defaults.
 type AdaptiveOptions struct {
 	Burst   int           // tokens that idle time may save up; 0 means 1
 	Slack   time.Duration // how much later than its slot an entry may go; 0 means 50ms
 	Slowest time.Duration // longest interval; 0 means 1 minute, or the one asked for if that is longer
 	Backoff float64       // interval × this when throttled; 0 means 2
 	Recover float64       // interval × this on success; 0 means 0.9
-	GiveUp  int           // generations throttled in a row until everyone gets [gate.ErrGaveUp]; 0 means never
+	GiveUp  int           // generations throttled in a row until all entries get [gate.ErrGaveUp]; 0 means never
 }
 
-// Adaptive is a [Rate] that listens, with the ears of every process: when the far side
-// throttles one caller of one of them, all slow down, once per generation. It follows the
-// plain rule, without what [gate.Adaptive] learns besides: a throttle of the current
-// generation multiplies the interval by Backoff, a success of an entry that was granted
-// after the last change by Recover, and the throttle's After holds everyone. What was
-// learned, and that it has given up, is forgotten after a minute in which nobody entered. A
-// Leave that brings a throttle waits as [Gate.Hold] does. It panics where gate.NewAdaptive
-// does. A gate has at most one.
+// Adaptive is a [Rate] that follows the far side: when it throttles a caller of one process, all
+// processes slow down. Use it where the limit of the far side is unknown, or not what is
+// documented. A gate has at most one.
+//
+// It follows the plain rule, without what [gate.Adaptive] learns besides. A throttle multiplies the
+// interval by Backoff, once per generation. A success multiplies it by Recover, if the entry was
+// granted after the last change. The After of a throttle holds the gate.
+//
+// After a minute without an entry, the limit forgets what it has learned, and that it has given up.
+// A Leave that reports a throttle waits as [Gate.Hold] does.
+//
+// It panics where gate.NewAdaptive does.
 func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
 	if o == nil {
 		o = &AdaptiveOptions{}
@@ -224,8 +235,8 @@ func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
 	return l
 }
 
-// most is how large a product the script may compute: its numbers are doubles.
-const most = 1 << 51
+// maxProduct bounds what the script may compute exactly: its numbers are doubles.
+const maxProduct = 1 << 51
 
 func newBucket(name string, n int64, span time.Duration, burst int, late time.Duration) Limit {
 	us := micros(span)
@@ -236,14 +247,14 @@ func newBucket(name string, n int64, span time.Duration, burst int, late time.Du
 		us, n = us/d, n/d
 	}
 	checkExact(name, us, burst)
-	if n > most>>10 {
+	if n > maxProduct>>10 {
 		panic(fmt.Sprintf("redisgate: %s: the rate must be at most 2e12 in its span, got %d in %v", name, n, span))
 	}
 	return Limit{kind: bucket, span: us, n: n, burst: burst, late: late, capacity: burst}
 }
 
 func checkExact(name string, span int64, burst int) {
-	if span > most/int64(burst) {
+	if span > maxProduct/int64(burst) {
 		panic(fmt.Sprintf("redisgate: %s: burst times span must be at most 2e15 µs, got %d and %d µs", name, burst, span))
 	}
 }
@@ -296,7 +307,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// setLimits finds what the limits have in common, and panics where they can't be together.
+// setLimits works out what follows from the limits together, and panics if they may not be
+// combined.
 func (g *Gate) setLimits() {
 	adapts := 0
 	for i, l := range g.limits {

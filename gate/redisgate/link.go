@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	most1call = 256                    // entries that one call asks for
-	blind     = 20 * time.Millisecond  // the horizon while the hub hears nothing, or units are short
-	fewest    = 24                     // entries that are worth a call of their own
-	soonest   = 3 * time.Millisecond   // before the last slot, the next are asked for
-	firstWait = 5 * time.Millisecond   // after a second failure in a row; doubled with each
-	lastWait  = 500 * time.Millisecond // … up to this
-	spread    = 5 * time.Millisecond   // in which what is published reaches everyone
-	skew      = int64(50 * time.Millisecond)
+	maxPerCall   = 256                          // entries for which one call asks
+	shortHorizon = 20 * time.Millisecond        // the horizon without a subscription, or while units are short
+	minPerCall   = 24                           // entries without a slot that are worth a call of their own
+	minLead      = 3 * time.Millisecond         // how long before the last slot the next are asked for, at least
+	firstWait    = 5 * time.Millisecond         // pause after a second failure in a row; doubled with each further one
+	lastWait     = 500 * time.Millisecond       // … up to this
+	publishDelay = 5 * time.Millisecond         // in which a published message reaches all members
+	maxClockStep = int64(50 * time.Millisecond) // what the clock of the server may be off between two calls
 )
 
-// op is something to be said to Redis.
+// op is an operation that is to be reported to Redis.
 type op struct {
 	what  byte
 	a, b  int64
-	until int64         // instant at which a hold ends, of which age makes the span
-	epoch int64         // that it belongs to; 0: any
-	gen   int64         // that its slot is of
-	back  bool          // it gives something back: said once at most, as nobody knows whether a call that failed was heard
-	done  chan struct{} // closed when it was said
+	until int64         // instant at which a hold ends; shortenHolds turns it into a span
+	epoch int64         // to which it belongs; 0: any
+	gen   int64         // of its slot
+	back  bool          // it gives something back: sent at most once, as a failed call may have been executed
+	done  chan struct{} // closed when Redis has answered
 }
 
-// debt is what the script tells of a limit, for a server that forgets.
+// debt is what the script reports of a limit. Members carry it for a server that loses its state.
 type debt struct {
 	x, y int64
 	at   int64 // instant of this process
@@ -36,42 +36,42 @@ type debt struct {
 
 // link is what the member knows of Redis. Guarded by the gate's lock.
 type link struct {
-	epoch, gen int64 // as last heard; 0: nothing was
-	seen       int64 // the server's instant then
-	from, to   int64 // when that call was sent, and answered
-	alive      int64 // until then the state should be there
+	epoch, gen int64 // of the last answer; 0: there was none
+	seen       int64 // the server's instant of that answer
+	from, to   int64 // when its call was sent, and answered
+	aliveUntil int64 // until then Redis should keep the state
 	held       int64 // end of the hold
-	newest     int64 // instant of this process of the newest slot that is known
+	newest     int64 // instant of the newest slot of all members that is known
 	known      []debt
-	jumped     bool // the server's clock has
-	slow       bool // an adaptive limit is slower than asked for, or was just throttled
+	jumped     bool // the server's clock has jumped
+	slow       bool // an adaptive limit has something to learn from a success
 
-	ask   int64 // there are no slots to be had before
-	unit  bool  // … as there is no unit
-	due   int64 // and none for the next in line before
-	keep  int64 // nor should more be asked for while those in hand are for more tokens; -1: all got theirs
-	poke  bool  // something has changed: Redis is to be asked now
-	muted int   // nobody is let in while what concerns everyone is being said
+	ask        int64 // no slots are to be had before this instant
+	unit       bool  // … because there are no units
+	due        int64 // nor is there one for the next waiter before this one
+	keep       int64 // ask for more slots only when those in hand are for no more tokens than this; -1: all waiters got slots
+	askNow     bool  // something has changed: call Redis now
+	announcing int   // calls of announce under way: no entry is admitted meanwhile
 
-	sent   int64 // the call under way; 0: none
-	calls  int   // how many there were
-	retry  int64 // no call before, after a failure
-	fails  int   // in a row
-	failed error // why the last of them did
-	away   error // what has kept Redis away
-	rtt    int64 // of calls, smoothed
+	sent   int64 // when the call under way was sent; 0: none is under way
+	calls  int   // how many calls there were
+	retry  int64 // no call before this instant, after a failure
+	fails  int   // calls that failed in a row
+	failed error // the error of the last of them
+	away   error // why Redis counts as away; nil: it does not
+	rtt    int64 // round-trip time, smoothed
 }
 
-// ring is what the alarm calls.
-func (g *Gate) ring() {
+// onAlarm is called by the alarm.
+func (g *Gate) onAlarm() {
 	g.mu.Lock()
-	g.look(instant())
+	g.advance(instant())
 	g.mu.Unlock()
 }
 
-// look does what there is to do at now: lets in who is due, starts a call if there is something
-// to be said or asked, and sets the alarm for what is next.
-func (g *Gate) look(now int64) {
+// advance does all that is due at now. It admits waiters, starts a call if there is something to
+// report or ask, and sets the alarm for what comes next.
+func (g *Gate) advance(now int64) {
 	next := int64(never)
 	wake := func(at int64) { next = min(next, max(at, now+1)) }
 	if g.ttl > 0 && (g.units.use > 0 || g.units.held > 0) {
@@ -89,7 +89,7 @@ func (g *Gate) look(now int64) {
 			wake(at)
 		}
 	}
-	g.detour(now, wake)
+	g.useFallback(now, wake)
 	if at := g.callAt(now); at <= now && !g.running {
 		g.running = true
 		go g.run()
@@ -104,10 +104,10 @@ func (g *Gate) look(now int64) {
 	}
 }
 
-// letIn lets in those who are due.
+// letIn admits the waiters with slots that are due.
 func (g *Gate) letIn(now int64, wake func(int64)) {
 	for w := g.queue.at(len(g.slots)); w != nil; w = w.next {
-		s, ok := g.lend(w.cost)
+		s, ok := g.reuseUnits(w.cost)
 		if !ok {
 			break
 		}
@@ -119,11 +119,11 @@ func (g *Gate) letIn(now int64, wake func(int64)) {
 			wake(s.from)
 			return
 		}
-		if !g.equip(&s, now) {
-			if at := min(s.until, later(s.from, blind)); now <= at {
+		if !g.assignUnits(&s, now) {
+			if at := min(s.until, later(s.from, shortHorizon)); now <= at {
 				wake(at + 1)
 			} else {
-				g.starve()
+				g.reportStarved()
 			}
 			return
 		}
@@ -143,11 +143,11 @@ func (g *Gate) letIn(now int64, wake func(int64)) {
 	}
 }
 
-// callAt returns when the next call is due: now, or later, or never.
+// callAt returns when the next call is due: now, later, or never.
 func (g *Gate) callAt(now int64) int64 {
 	at := int64(never)
 	k := &g.link
-	if len(g.ops) > 0 || len(g.tries) > 0 || k.poke {
+	if len(g.ops) > 0 || len(g.tries) > 0 || k.askNow {
 		at = now
 	}
 	at = min(at, g.slotsAt(now))
@@ -160,8 +160,9 @@ func (g *Gate) callAt(now int64) int64 {
 	return at
 }
 
-// slotsAt returns when slots are to be asked for: when the last is near, or enough wait for some; where
-// there were too few, when so many are left as the script has said.
+// slotsAt returns when to ask for slots: when the last slot is near, or when enough waiters have
+// none. If the last call got too few, it is when the slots in hand have fallen to what the script
+// said.
 func (g *Gate) slotsAt(now int64) int64 {
 	k := &g.link
 	waiting, bound := g.queue.count, len(g.slots)
@@ -172,7 +173,7 @@ func (g *Gate) slotsAt(now int64) int64 {
 	switch {
 	case k.keep >= 0:
 		at = g.leaves(k.keep)
-	case bound > 0 && waiting-bound < max(fewest, bound):
+	case bound > 0 && waiting-bound < max(minPerCall, bound):
 		at = g.slots[bound-1].from - g.lead()
 	}
 	if k.unit && g.apart() {
@@ -191,7 +192,7 @@ func (g *Gate) leaves(tokens int64) int64 {
 	return 0
 }
 
-// run calls Redis as long as there is something to be said or asked.
+// run calls Redis as long as there is something to report or ask.
 func (g *Gate) run() {
 	g.mu.Lock()
 	for {
@@ -199,7 +200,7 @@ func (g *Gate) run() {
 		if g.callAt(now) > now || now < g.link.retry {
 			break
 		}
-		g.age(now)
+		g.shortenHolds(now)
 		r := g.build(now)
 		g.mu.Unlock()
 		reply, err := g.call(r)
@@ -207,32 +208,32 @@ func (g *Gate) run() {
 		g.link.sent = 0
 		now = instant()
 		if err != nil {
-			g.unsaid(r)
+			g.requeueOps(r)
 		} else {
-			err = g.hear(r, reply, now)
-			if slices.ContainsFunc(g.ops, func(o op) bool { return o.what == 's' }) {
-				g.link.ask, g.link.due = 0, 0 // the answer does not know of it
+			err = g.takeAnswer(r, reply, now)
+			if slices.ContainsFunc(g.ops, func(o op) bool { return o.what == opSettle }) {
+				g.link.ask, g.link.due = 0, 0 // the answer came before the settlement
 			}
 		}
 		if err != nil {
-			g.fail(r, err, now)
+			g.noteFailure(r, err, now)
 		}
-		g.look(now)
+		g.advance(now)
 	}
 	g.running = false
 	if g.stopped != nil {
 		close(g.stopped)
 		g.stopped = nil
 	}
-	g.look(instant())
+	g.advance(instant())
 	g.mu.Unlock()
 }
 
-// age leaves of the holds that are to be said what is left of them. One that is over is not said, but a
-// throttle is, without it.
-func (g *Gate) age(now int64) {
+// shortenHolds sets the spans of holds to what is left of them. A hold that is over is dropped; a
+// throttle is reported even if its hold is over.
+func (g *Gate) shortenHolds(now int64) {
 	g.ops = slices.DeleteFunc(g.ops, func(o op) bool {
-		over := o.what == 'h' && now >= o.until
+		over := o.what == opHold && now >= o.until
 		if over {
 			close(o.done)
 		}
@@ -242,17 +243,18 @@ func (g *Gate) age(now int64) {
 		o := &g.ops[i]
 		left := (max(0, o.until-now) + 999) / 1000
 		switch o.what {
-		case 'h':
+		case opHold:
 			o.a = left
-		case 't':
+		case opThrottle:
 			o.b = left
 		}
 	}
 }
 
-// unsaid takes back what was to be said by a call that has failed. What takes is said again:
-// better twice than never. What gives back is not: it may have been heard.
-func (g *Gate) unsaid(r *request) {
+// requeueOps puts the operations of a failed call back. Those that take something are sent again:
+// better twice than never. Those that give something back are not, as the failed call may have been
+// executed.
+func (g *Gate) requeueOps(r *request) {
 	r.ops = slices.DeleteFunc(r.ops, func(o op) bool { return o.back })
 	g.ops = append(r.ops, g.ops...)
 	for _, t := range r.tries {
@@ -260,8 +262,8 @@ func (g *Gate) unsaid(r *request) {
 	}
 }
 
-// fail notes that a call was in vain.
-func (g *Gate) fail(r *request, err error, now int64) {
+// noteFailure notes that a call has failed.
+func (g *Gate) noteFailure(r *request, err error, now int64) {
 	k := &g.link
 	k.failed = err
 	if k.fails++; k.fails > 1 {
@@ -271,24 +273,24 @@ func (g *Gate) fail(r *request, err error, now int64) {
 		k.away = err
 	}
 	if g.closed && k.away != nil {
-		g.resign()
+		g.dropUnsent()
 	}
 }
 
-// resign gives up what a gate that was closed has not been able to say. It goes on renewing the lease of
-// units that are in use.
-func (g *Gate) resign() {
-	g.ops, g.link.poke = nil, false
+// dropUnsent drops what a closed gate could not report. The gate goes on renewing the lease of
+// units in use.
+func (g *Gate) dropUnsent() {
+	g.ops, g.link.askNow = nil, false
 	if u := &g.units; u.use == 0 {
 		u.held, u.noted = 0, false
 	}
 }
 
-// held reports whether nobody may be let in.
-func (g *Gate) held(now int64) bool { return g.link.muted > 0 || g.link.held > now }
+// held reports whether no entry may be admitted.
+func (g *Gate) held(now int64) bool { return g.link.announcing > 0 || g.link.held > now }
 
-// missing returns what keeps Redis away, or seems to.
-func (g *Gate) missing(now int64) error {
+// whyAway returns what keeps Redis away, or seems to.
+func (g *Gate) whyAway(now int64) error {
 	k := &g.link
 	switch {
 	case k.away != nil:
@@ -301,7 +303,7 @@ func (g *Gate) missing(now int64) error {
 	return nil
 }
 
-// drop takes a try out that is not asked for yet.
-func (g *Gate) drop(t *try) {
+// removeTry removes a try that was not sent yet.
+func (g *Gate) removeTry(t *try) {
 	g.tries = slices.DeleteFunc(g.tries, func(o *try) bool { return o == t })
 }

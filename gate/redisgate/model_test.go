@@ -16,7 +16,7 @@ import (
 	"github.com/escapement-go/escapement/gate/redisgate"
 )
 
-// stage is the script on a server whose clock the test moves.
+// stage is the script on a server with a clock that the test moves.
 type stage struct {
 	c     *redis.Client
 	hash  string
@@ -34,7 +34,7 @@ func newStage(t testing.TB) *stage {
 	return &stage{c: c, hash: hash}
 }
 
-// fresh begins with keys that nobody has used.
+// fresh begins with keys that were not used before.
 func (s *stage) fresh() {
 	k := key()
 	s.keys = nil
@@ -247,7 +247,7 @@ func TestScriptAgainstModel(t *testing.T) {
 // given is a slot that was used, or may be.
 type given struct{ at, cost, epoch, gen int64 }
 
-// Whatever is held, settled, given back and asked for, by whomever, and whatever the server
+// Whatever is held, settled, given back and asked for, by any member, and whatever the server
 // forgets: the slots that were handed out and not given back keep within the limits.
 func TestScriptNeverOver(t *testing.T) {
 	t.Parallel()
@@ -256,8 +256,8 @@ func TestScriptNeverOver(t *testing.T) {
 		s.fresh()
 		n := rapid.Int64Range(1, 20).Draw(t, "n")
 		burst := rapid.Int64Range(1, 10).Draw(t, "burst")
-		// In the window goes what the bucket lets through; or less, but then the server stays as it is:
-		// what the window of a process that says nothing held is forgotten.
+		// The window has room for all that the bucket lets through. Or it has less, and then the server
+		// keeps its state: it would forget what only a process knew that reports nothing.
 		room, narrow := n+burst, rapid.Bool().Draw(t, "narrow")
 		if narrow {
 			room = rapid.Int64Range(1, n+burst).Draw(t, "room")
@@ -278,7 +278,8 @@ func TestScriptNeverOver(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "calls") {
 			now += rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 300_000)).Draw(t, "after")
 			i := rapid.IntRange(0, len(clients)-1).Draw(t, "client")
-			// All use what has become due; nobody uses what another life of the plan made void.
+			// All members use the slots that have become due. None uses a slot that another life of
+			// the plan made void.
 			for j := range clients {
 				c := &clients[j]
 				for len(c.slots) > 0 && c.slots[0].at <= now {
@@ -332,7 +333,7 @@ func TestScriptNeverOver(t *testing.T) {
 				if rapid.Bool().Draw(t, "clock") {
 					offset = rapid.Int64Range(-300_000_000, 300_000_000).Draw(t, "offset")
 				}
-				// Everybody hears of it by asking, as after a break of the subscription.
+				// Every member hears of it by asking, as after a break of the subscription.
 			}
 			s.at(nop{}, now+offset, fmt.Sprint("run", run), (now-born)/1e6)
 			inhand := int64(0)

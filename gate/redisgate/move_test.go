@@ -77,8 +77,8 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// A gate whose keys are moved to another node of the cluster while it is in use goes on
-// there, and is not over its limit.
+// The keys of a gate are moved to another node of the cluster while it is in use. It goes on there,
+// and is not over its limit.
 func TestReshard(t *testing.T) {
 	t.Parallel()
 	judge(t, func(soft *soft) {
@@ -137,8 +137,8 @@ func TestReshard(t *testing.T) {
 	})
 }
 
-// The units of a process that is stopped for longer than their TTL are given to others;
-// when it goes on, its work is told at once that it has lost them.
+// The units of a process that is stopped for longer than their TTL are given to others. When it
+// goes on, its work is told at once that it has lost them.
 func TestHolderStopped(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)

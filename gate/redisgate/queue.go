@@ -8,11 +8,11 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// never is the instant that does not come.
+// never is an instant that does not come.
 const never = math.MaxInt64
 
-// started is from when this process counts its instants, in nanoseconds that no clock change
-// touches.
+// started is instant 0 of this process. Instants are in nanoseconds of the monotonic clock, which
+// no change of the wall clock touches.
 var started = time.Now()
 
 func instant() int64 { return int64(time.Since(started)) }
@@ -25,39 +25,40 @@ func later(at int64, d time.Duration) int64 {
 	return at + int64(d)
 }
 
-// slot is leave to let one entry of that cost in, at an instant that Redis has chosen. It may be
-// used from one instant of this process to another: before, it could be early by the server's
-// clock, and after, too late.
+// slot is the permission to admit one entry of a cost, at an instant that Redis has chosen. It may
+// be used between two instants of this process. Before from it might be early by the clock of the
+// server, and after until it is too late.
 type slot struct {
 	from, until int64
-	name        int64 // instant of the server
+	name        int64 // its instant on the server
 	cost        int
-	mark        uint32 // of an adaptive limit
+	mark        uint32 // names the interval of an adaptive limit
 	epoch, gen  int64
-	units       bool   // it has its units
-	lease       uint32 // … of which lease
+	units       bool   // its units are counted in units.use
+	lease       uint32 // the lease of these units
 }
 
-// waiter is an entry that waits. Guarded by the gate's lock, but for the channel.
+// waiter is an entry that waits. Guarded by the gate's lock, but for the receiving end of ready.
 type waiter struct {
 	next, prev *waiter
-	ready      chan struct{} // of capacity 1: sent to, under the lock, when it has left the queue
+	ready      chan struct{} // of capacity 1: sent to, under the lock, when the waiter is decided
 	cost       int
 	came       int64
 	deadline   int64 // of its context
-	in         bool  // it is in the queue
-	slot       slot  // if it was let in
-	err        error // why not
+	in         bool  // the waiter is in the queue
+	slot       slot  // if it was granted one
+	err        error // why it was not granted one
 }
 
 // queue is first in, first out.
 type queue struct {
 	first, last *waiter
 	count       int
-	ones        int // of cost 1
+	ones        int // waiters of cost 1
 }
 
-// even reports whether all who wait are of one cost, as far as is cheap to tell.
+// even reports whether all waiters have the same cost, as far as is cheap to tell: whether all cost
+// 1.
 func (q *queue) even() bool { return q.ones == q.count }
 
 func (q *queue) push(w *waiter, front bool) {
@@ -96,7 +97,7 @@ func (q *queue) remove(w *waiter) {
 	}
 }
 
-// at returns the i-th who waits, or nil.
+// at returns the i-th waiter, or nil.
 func (q *queue) at(i int) *waiter {
 	w := q.first
 	for ; i > 0 && w != nil; i-- {
@@ -105,7 +106,8 @@ func (q *queue) at(i int) *waiter {
 	return w
 }
 
-// try is a TryEnter on its way. Guarded by the gate's lock, but for the channel.
+// try is a TryEnter that waits for Redis. Guarded by the gate's lock, but for the receiving end of
+// done.
 type try struct {
 	cost int
 	done chan struct{} // closed when Redis has decided
@@ -114,7 +116,7 @@ type try struct {
 	slot slot
 }
 
-// enter waits until the entry is let in. cancel, if not nil, ends the context of its work.
+// enter waits until the entry is admitted. cancel, if not nil, ends the context of its work.
 func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFunc) (gate.Pass, error) {
 	w, err := g.arrive(ctx, cost)
 	if err != nil {
@@ -126,7 +128,7 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 		case <-ctx.Done():
 			g.mu.Lock()
 			if w.in {
-				err := g.quit(w, ctx)
+				err := g.abandon(w, ctx)
 				g.mu.Unlock()
 				return gate.Pass{}, err
 			}
@@ -139,7 +141,7 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 		case nil:
 			p, again, err = g.useSlot(ctx, w, cancel)
 		case errAway:
-			p, again, err = g.elsewhere(ctx, w, cancel)
+			p, again, err = g.enterFallback(ctx, w, cancel)
 		default:
 			g.count(&g.stats.Refused)
 			err = w.err
@@ -150,7 +152,8 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 	}
 }
 
-// arrive puts an entry at the end of the queue, unless its context has ended or it can't get in.
+// arrive puts an entry at the end of the queue, unless its context has ended or its wait is
+// hopeless.
 func (g *Gate) arrive(ctx context.Context, cost int) (*waiter, error) {
 	if ctx.Err() != nil {
 		g.count(&g.stats.Abandoned)
@@ -164,39 +167,40 @@ func (g *Gate) arrive(ctx context.Context, cost int) (*waiter, error) {
 	if limited {
 		w.deadline = later(now, time.Until(deadline))
 	}
-	if err := g.hopeless(w, now); err != nil {
+	if err := g.whyHopeless(w, now); err != nil {
 		g.stats.Refused++
 		return nil, err
 	}
 	g.queue.push(w, false)
-	g.look(now)
+	g.advance(now)
 	return w, nil
 }
 
-// useSlot admits the waiter in its slot. again says that the slot was over when the waiter ran: the waiter
-// is the first in the queue again.
+// useSlot admits the waiter in its slot. again reports that the slot was void by the time the
+// waiter ran: the waiter is then the first of the queue again.
 func (g *Gate) useSlot(ctx context.Context, w *waiter, cancel context.CancelCauseFunc) (_ gate.Pass, again bool, _ error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if ctx.Err() != nil {
-		// It ended before the grant was seen: as if the entry had not come.
-		g.undo(w.slot)
-		g.look(instant())
+		// The caller never sees the grant, so it does not count.
+		g.revoke(w.slot)
+		g.advance(instant())
 		g.stats.Abandoned++
 		return gate.Pass{}, false, context.Cause(ctx)
 	}
 	if instant() > w.slot.until || w.slot.lease != g.units.lease {
-		g.undo(w.slot)
+		g.revoke(w.slot)
 		g.queue.push(w, true)
 		g.align(0)
-		g.look(instant())
+		g.advance(instant())
 		return gate.Pass{}, true, nil
 	}
 	return gate.NewPass(g.admit(w.slot, w.cost, cancel), 0, w.cost), false, nil
 }
 
-// hopeless returns why an entry that comes now can't get in, as far as is known without asking.
-func (g *Gate) hopeless(w *waiter, now int64) error {
+// whyHopeless returns why an entry that comes now can not be admitted, as far as this process knows
+// without asking.
+func (g *Gate) whyHopeless(w *waiter, now int64) error {
 	switch {
 	case g.closed:
 		return ErrClosed
@@ -218,20 +222,20 @@ func (g *Gate) hopeless(w *waiter, now int64) error {
 	return nil
 }
 
-// quit takes out a waiter whose context has ended, and returns the error.
-func (g *Gate) quit(w *waiter, ctx context.Context) error {
-	g.leave(w)
-	g.look(instant())
+// abandon takes out a waiter with a context that has ended, and returns the error.
+func (g *Gate) abandon(w *waiter, ctx context.Context) error {
+	g.removeWaiter(w)
+	g.advance(instant())
 	g.stats.Abandoned++
 	err := context.Cause(ctx)
-	if why := g.missing(instant()); why != nil {
+	if why := g.whyAway(instant()); why != nil {
 		err = &AwayError{Cause: err, Err: why}
 	}
 	return err
 }
 
-// leave takes out a waiter who will not go. Those behind move up.
-func (g *Gate) leave(w *waiter) {
+// removeWaiter takes a waiter out of the queue without a grant. Those behind it move up.
+func (g *Gate) removeWaiter(w *waiter) {
 	i := 0
 	if !g.queue.even() {
 		for p := w.prev; p != nil; p = p.prev {
@@ -239,22 +243,22 @@ func (g *Gate) leave(w *waiter) {
 		}
 	}
 	if next := w.next; w == g.queue.at(len(g.slots)) && (next == nil || next.cost < w.cost) {
-		g.link.poke = g.link.poke || g.link.ask != 0 && w.cost > 1 // it may have a claim
-		g.link.ask, g.link.due = 0, 0                              // what was heard was heard of w
+		g.link.askNow = g.link.askNow || g.link.ask != 0 && w.cost > 1 // it may have made a claim
+		g.link.ask, g.link.due = 0, 0                                  // these were told for w
 	}
 	g.queue.remove(w)
 	g.align(i)
 }
 
-// refuse sends a waiter away.
+// refuse ends a wait with an error.
 func (g *Gate) refuse(w *waiter, err error) {
 	w.err = err
-	g.leave(w)
+	g.removeWaiter(w)
 	w.ready <- struct{}{}
 }
 
-// align restores the order of the slots to that of the queue from the i-th on, and gives back
-// those that nobody is left for. A slot stays where it is if its cost is that of who is there.
+// align restores the order of the slots to that of the queue, from the i-th on. A slot stays in its
+// place if it has the cost of the waiter there. Slots without a waiter are given back.
 func (g *Gate) align(i int) {
 	if g.queue.even() {
 		for n := len(g.slots); n > 0 && (n > g.queue.count || g.slots[n-1].cost != 1); n-- {
@@ -292,23 +296,23 @@ func (g *Gate) giveBack(i int) {
 	g.release(s)
 }
 
-// release gives back a slot that is not used.
+// release gives back a slot that is not used, to Redis and to the units of the member.
 func (g *Gate) release(s slot) {
-	g.units.put(s)
+	g.units.takeBack(s)
 	if !g.timed {
 		return
 	}
-	o := op{what: 'v', a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen}
+	o := op{what: opUnused, a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen}
 	if s.from > instant() {
-		o.what, o.b = 'r', int64(s.cost)
+		o.what, o.b = opGiveBack, int64(s.cost)
 	}
 	g.ops = append(g.ops, o)
 }
 
-// void forgets all slots, because the plan they belong to has changed.
-func (g *Gate) void() {
+// voidSlots forgets all slots, because the plan that they belong to has changed.
+func (g *Gate) voidSlots() {
 	for _, s := range g.slots {
-		g.units.put(s)
+		g.units.takeBack(s)
 	}
 	g.slots = g.slots[:0]
 	g.link.ask, g.link.due = 0, 0
@@ -321,15 +325,15 @@ func (g *Gate) grant(to *slot, s slot) {
 	g.units.inside += s.cost
 }
 
-// undo takes back a grant that was not seen.
-func (g *Gate) undo(s slot) {
+// revoke takes back a grant that its caller has not seen.
+func (g *Gate) revoke(s slot) {
 	g.stats.Granted--
 	if s.lease == g.units.lease {
 		g.units.inside -= s.cost
 	}
-	g.units.put(s)
+	g.units.takeBack(s)
 	if g.timed {
-		g.ops = append(g.ops, op{what: 'v', a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen})
+		g.ops = append(g.ops, op{what: opUnused, a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen})
 	}
 }
 

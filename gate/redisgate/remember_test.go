@@ -9,8 +9,8 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// What an adaptive limit has learned is told to a server that has lost it, but not to one that has
-// forgotten it in time.
+// A member reports what an adaptive limit has learned to a server that has lost it, but not to one
+// that has forgotten it in time.
 func TestLearnedIsForgotten(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()
@@ -18,7 +18,7 @@ func TestLearnedIsForgotten(t *testing.T) {
 	learned := int64(200 * time.Millisecond)
 	g.link.known[0].y, g.link.epoch = learned, 1
 	for _, alive := range []int64{1000, 0} {
-		g.link.alive = alive
+		g.link.aliveUntil = alive
 		want := int64(0)
 		if alive > 0 {
 			want = learned
@@ -29,8 +29,8 @@ func TestLearnedIsForgotten(t *testing.T) {
 	}
 }
 
-// Units that come with an answer after their lease was lost are nobody's: what was asked for before does
-// not get in with them.
+// Units that come with an answer after their lease was lost belong to no entry. No entry that was
+// asked for before is admitted with them.
 func TestUnitsOfLostLease(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()
@@ -44,7 +44,7 @@ func TestUnitsOfLostLease(t *testing.T) {
 	g.expire()
 	answer := append(make([]int64, 18), 0, 0)
 	answer[0], answer[1], answer[9], answer[12] = 1_790_000_000_000_000, 1, 2, -1
-	if err := g.hear(r, answer, now+1); err != nil {
+	if err := g.takeAnswer(r, answer, now+1); err != nil {
 		t.Fatal(err)
 	}
 	if u := g.units; got.ok || len(g.slots) != 0 || u.inside != 0 || u.use != 0 || u.held != 0 {

@@ -1,61 +1,78 @@
--- One call of this script is everything that one process says to a gate, and all that it
--- hears: what it gives back, what it has learned, what it asks for. It is atomic.
+-- In one call of this script a member says all that it has to say: what it gives back, what it has
+-- learned, and what it asks for. The reply is all that it is told. A member is one Gate of one process.
 --
--- Instants are whole microseconds of the server's clock. A process never compares them with
--- its own: it is told delays from now, and hands an instant back only as the name of a slot.
--- All numbers stay below 2^53 and are stored by '%.0f'. Whatever is written is written at
--- the end, what needs memory first, so that a server without memory has written nothing;
--- a call that changes nothing writes nothing.
+-- A call is atomic. Whatever it writes, it writes at the end, and first what needs memory: a server
+-- without memory has written nothing. A call that changes nothing writes nothing.
 --
--- A slot is an instant at which an entry of some cost may go, by every limit. Slots are
--- handed out in order of time: none is earlier than the one before, unless it was given back.
+-- Instants are whole microseconds of the server's clock. A member never compares them with its own
+-- clock. It is told delays from now, and hands an instant back only as the name of a slot. All
+-- numbers stay below 2^53 and are stored by '%.0f'.
+--
+-- A slot is an instant at which an entry of some cost may go, by every limit. Slots are handed out in
+-- order of time: none is earlier than the one before, unless it was given back.
 --
 -- KEYS  1 state (hash)   2 slots given back (sorted set)
--- All that a limit depends on is in one key, so that nobody can lose a part of it. Fields of the
--- state that are of many: 'w1:end', what a window (the first limit) has let in by a cell that
--- ends then, and until when anybody counts it; 'm:name', what a member holds and wants of a limit of
--- units, until when, and by which of its calls; and 's:name', that a member wanted more slots than it
--- got: until when, since when it waits for its turn, for how many tokens.
--- ARGV  1 name of the process      2 horizon: no slot is ever further away
+--
+-- All that a limit depends on is in one key, so that no part of it can be evicted alone. These fields
+-- of the state exist more than once:
+--   w1:end    what a window (the first limit) has granted in the cell with that end, and until when
+--             any member counts it
+--   m:name    what a member holds and wants of a limit of units, until when, and by which of its calls
+--   s:name    that a member wanted more slots than it got: until when, since when it waits for its
+--             turn, and for how many tokens
+--
+-- ARGV  1 name of the member       2 horizon: no slot is ever further away
 --       3 how late a slot may be used                      4 how far away one may be, this time
---       5 epoch that the process knows, or 0               6 generation that it knows
---       7 1: its state should be here; 2: and the clock    8 what is left of the hold it knows
---         of the server has jumped, as it saw
---       9 how far away its newest slot is, or 0           10 instant of the last slot it waits for
---      11 how long the first that asks has waited; -1: those who wait do not ask
+--       5 epoch that the member knows, or 0                6 generation that it knows
+--       7 1: the state of the member should be here; 2: and it saw the server's clock jump
+--       8 what is left of the hold it knows
+--       9 how far away the newest slot is that it knows, or 0
+--      10 instant of its last slot in hand, or 0
+--      11 how long its first waiter without a slot has waited; -1: it has waiters, but does not ask
 --      12 tokens of the slots that it has in hand
---      13 number of the call; those of a process grow
---      14 number of limits, then for each kind and 9 numbers:
+--      13 number of the call; it grows from call to call of a member
+--      14 number of limits, then for each its kind and 9 numbers:
 --         g span n burst debt strict     n tokens in span; debt: how far ahead the schedule was
 --         w span n cell count            count: tokens in the window
 --         a fastest slowest burst debt interval backoff recover giveup     intervals in ns
---         c n ttl used apart more idle lead likes starved   used: units that the process keeps; apart: 0, each
---                                        slot comes with its units; 1: only who goes within lead needs some,
---                                        of which the process has idle; it needs so many more for others, and
---                                        likes to have so many besides, if nobody else needs them;
---                                        starved: 1: a slot was due and had no unit
---      then what to do, each with 3 numbers; gen: the generation that the slot is of
---         s slot delta gen  settle       v slot delta gen the same for a slot that was not used
---         o mark 0 0        success      t mark after 0   throttle; mark -1: of an epoch that is over
---         h span 0 0        hold         x 0 0 0          reset
---         r slot cost gen   give back    y cost 0 0       a slot now, or none
---         d cost count most as many slots; where most is not 0, none further away than that
+--         c n ttl used apart more idle lead likes starved
+--             used     units that the member keeps
+--             apart    0: each slot comes with its units; 1: only slots within lead need theirs
+--             more     units that it needs besides, for slots in hand
+--             idle     kept units that no slot needs yet
+--             likes    units that it would take besides, if no other member needs them
+--             starved  1: a slot was due and had no unit
+--      then operations, each with 3 numbers; gen is the generation of the slot:
+--         s slot delta gen  settle       v slot delta gen  the same for a slot that was not used
+--         o mark 0 0        success      t mark after 0    throttle; mark -1: of an epoch that is over
+--         h span 0 0        hold         x 0 0 0           reset
+--         r slot cost gen   give back    y cost 0 0        a slot now, or none
+--         d cost count most as many slots; if most is not 0, none further away than that
+--
 -- Reply now epoch generation hold newest life wait due cap units gaveup mark keep again wanted tight
---       (keep: -1 where all got their slots; else no more is to be asked for while it has slots for
---       more tokens than that, and before wait is over; units: so many more than used; again: 0
---       where that is all it wants; else when the next of another expire, or -1; wanted: 1: others want some;
---       tight: 1: units are what is short, so nobody is to ask for slots apart),
---       then for each limit 2 numbers, which the process carries for a server that forgets,
---       then for each y and d a delay, or -1-delay where that is too far away.
+--         keep    -1: all waiters got slots; else the member asks again when wait is over and its slots
+--                 in hand are for no more tokens than keep
+--         units   units that it got besides those that it kept
+--         again   0: it has all units that it wants; else how long until the next lease of another
+--                 member ends, or -1
+--         wanted  1: other members want units
+--         tight   1: units are scarcer than slots, so no member may ask for slots apart
+--       then for each limit 2 numbers, which members carry for a server that loses its state,
+--       then for each y and d a delay, or -1-delay if that is too far away.
 
 local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
+
+-- The operations, by the names that they have in protocol.go.
+local opSettle, opUnused, opGiveBack, opSuccess, opThrottle = 's', 'v', 'r', 'o', 't'
+local opHold, opReset, opTry, opAsk = 'h', 'x', 'y', 'd'
+
 local function num(x) return string.format('%.0f', x) end
 
 local clock = redis.call('TIME')
 local info = redis.call('INFO', 'server')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local run = string.match(info, 'run_id:(%w+)') or 'unknown'
--- Whole seconds are counted, not what has passed: a tenth of a second can be one.
+-- The server counts whole seconds that have begun: a tenth of a second can be one.
 local uptime = max(0, tonumber(string.match(info, 'uptime_in_seconds:(%d+)') or '3600') - 1) * 1000000
 
 -- divide returns floor(a/b) and the rest, exactly.
@@ -71,7 +88,7 @@ local me, horizon, late, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 local knows, knowsgen, alive, jumped = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] ~= '0', ARGV[7] == '2'
 local newest, floorat, waited, inhand = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 
--- The state as it is stored, what is to be written, and the fields that are to go.
+-- The stored state, the fields to write, and the fields to delete.
 local state, written, gone = {}, {}, {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do state[flat[i]] = flat[i + 1] end
@@ -84,8 +101,8 @@ local function set(name, value)
   end
 end
 
--- What another life of the server, or another clock, has left behind is worth nothing. Epochs
--- only grow, so a state that is older than what a process knows was overtaken elsewhere.
+-- The state is void if it is from another life of the server or another clock. So is a state that is
+-- older than what a member knows: epochs only grow, so it was superseded elsewhere.
 local epoch = get('epoch')
 local lost = epoch ~= 0 and (state.run ~= run or knows > epoch or now < get('seen') - 1000000 or (jumped and knows == epoch))
 local fresh = epoch == 0 or lost
@@ -95,7 +112,7 @@ if fresh then
   if lost or alive then
     grace = horizon + late
   else
-    -- It is new here, and nobody knows better. So is the server, maybe.
+    -- The key is new, and no member knows better. The server may be new, too.
     grace = max(0, horizon + late - uptime)
   end
   for name in pairs(state) do gone[name] = true end
@@ -105,7 +122,7 @@ if fresh then
   set('run', run)
 end
 local gen, last, hold = get('gen'), get('last'), get('hold')
-local publish = {}
+local publish = {} -- the messages to publish, by their letters in protocol.go
 
 -- The limits.
 local limits, units, adaptive, paced = {}, nil, nil, false
@@ -133,15 +150,16 @@ for i = 1, tonumber(ARGV[14]) do
   end
   if l.span and l.kind ~= 'w' then
     l.tat, l.part = get('t' .. i), get('f' .. i)
-    -- Parts of another size: somebody has the limit with other numbers.
+    -- Parts of another size come from a member that has other numbers for the limit.
     if l.part >= l.n then l.tat, l.part = l.tat + 1, 0 end
   end
   limits[i] = l
   at = at + 10
 end
 
--- A window counts by cells: what went in one counts until its end is a span ago. Others may have the
--- limit with another span, or not at all: a cell is there until it counts for nobody.
+-- A window counts by cells: what was granted in a cell counts until the end of the cell is a span ago.
+-- Other members may have another span for the limit, or no such limit. So a cell is kept until no
+-- member counts it.
 local members, wants = {}, {}
 for i = 1, #flat, 2 do
   local name = flat[i]
@@ -174,7 +192,7 @@ for _, l in ipairs(limits) do
 end
 for _, l in ipairs(limits) do paced = paced and not l.cells end
 
--- add counts so many tokens more, or less, in the cell of that end.
+-- add counts so many tokens more, or fewer, in the cell with that end.
 local function add(l, e, count)
   if not l.counts[e] then
     l.counts[e] = 0
@@ -188,7 +206,7 @@ local function add(l, e, count)
   l.dirty[e] = true
 end
 
--- cellend returns the end of the cell that the instant is in.
+-- cellend returns the end of the cell of an instant.
 local function cellend(l, instant) return (floor(instant / l.cell) + 1) * l.cell end
 
 -- move shifts the schedule of a rate by so many tokens.
@@ -201,15 +219,14 @@ local function atleast(l, instant)
   if l.tat < instant then l.tat, l.part = instant, 0 end
 end
 
--- empty makes sure that the bucket holds nothing at the instant, and one token less than
--- nothing where full interval is to pass.
+-- empty makes sure that the bucket lacks at least so many tokens of its burst at the instant.
 local function empty(l, instant, tokens)
   if l.tat > instant + floor(tokens * l.span / l.n) then return end
   l.tat, l.part = instant, 0
   move(l, tokens)
 end
 
--- Until quiet, slots may still be used that are forgotten here.
+-- Until quiet, members may still use slots that are forgotten here.
 if grace > 0 then
   last = now + grace
   set('quiet', last)
@@ -219,7 +236,7 @@ if grace > 0 then
 end
 if fresh and units and (lost or alive or uptime < units.ttl) then set('grace', now + units.ttl) end
 if knows ~= 0 and knows ~= epoch then
-  -- The process remembers what the server does not.
+  -- The member remembers what the server does not.
   hold = max(hold, now + tonumber(ARGV[8]))
   for _, l in ipairs(limits) do
     if l.tat then atleast(l, now + l.debt) end
@@ -230,8 +247,8 @@ if knows ~= 0 and knows ~= epoch then
   end
 end
 
--- replan makes void all slots that are still to come, but for those that are forgotten. From when on
--- each did is known of the last few.
+-- replan voids all slots that are still to come, and begins a generation. Slots of a lost state stay in
+-- use until quiet. The last few changes are kept, each with the instant from which on it voided slots.
 local function replan()
   local from = max(now, get('quiet'))
   local cuts, n = num(gen) .. ':' .. num(from), 1
@@ -257,8 +274,8 @@ local function replan()
   publish.g = true
 end
 
--- stands reports whether a slot of an earlier generation has not been made void. Whoever holds it may
--- not have heard, and its tokens may be others' by now.
+-- stands reports whether a slot of an earlier generation was not voided. The member that holds a void
+-- slot may not have heard of that, and other entries may have its tokens by now.
 local function stands(instant, of)
   local left = gen - of
   for before, from in string.gmatch(state.cuts or '', '(%d+):(%d+)') do
@@ -269,8 +286,8 @@ local function stands(instant, of)
   return left <= 0
 end
 
--- rescale changes the interval of an adaptive limit. What was borrowed beyond the slots that are
--- handed out was counted in intervals.
+-- rescale changes the interval of an adaptive limit. Tokens borrowed beyond the slots handed out were
+-- counted in intervals, so they are scaled, too.
 local function rescale(l, span)
   local from = max(now, last)
   if l.tat > from then l.tat, l.part = from + ceil((l.tat - from) * (span / l.span)), 0 end
@@ -287,9 +304,9 @@ local function holdfor(span)
   return true
 end
 
--- earliest returns the first instant, not before s, at which an entry of that cost may go,
--- and leaves with each window how much of it will be over by then. It also returns whether it is
--- a window that keeps it waiting, which opens for many at once.
+-- earliest returns the first instant, not before s, at which an entry of that cost may go. For each
+-- window it notes how much will be over by then. It also returns whether the entry waits for a window,
+-- which opens for many entries at once.
 local function earliest(s, cost)
   local block = false
   for _, l in ipairs(limits) do
@@ -323,7 +340,7 @@ local function take(s, cost)
   last = s
 end
 
--- The members: who has units of a concurrency limit, and who wants some.
+-- The members: which have units of a concurrency limit, and which want some.
 local others, free, allowed, mine, call = 0, 0, 0, { 0, 0, 0 }, ARGV[13]
 local wanted, expires = false, nil
 if units then
@@ -332,8 +349,8 @@ if units then
     local expiry, held, want, latest = string.match(value, '(%d+):(%d+):(%d+):(%d+)')
     expiry, held, want = tonumber(expiry), tonumber(held), tonumber(want)
     if name == me then
-      -- This call was under way for so long that its process gave it up, and has called again. What it
-      -- says of units was true then.
+      -- This call was under way for so long that its member gave it up and has called again. What it
+      -- says of units is out of date.
       if tonumber(call) <= tonumber(latest) then return {} end
       mine = { expiry, held, want }
     elseif expiry <= now then
@@ -352,10 +369,11 @@ if units then
   units.levels = levels
 end
 
--- A claim keeps those who come later, in whatever process, from overtaking an entry for ever. There
--- is one at a time, the oldest: of the first in line of a process, who waits for units, a share
--- that it has not got or more than that, for more than one token, or for a window to open that has
--- less than one for each process.
+-- A claim keeps later entries, of any member, from overtaking an entry for ever. There is one claim at
+-- a time, the oldest. The first waiter of a member may make it while it waits for one of these:
+--   units, if its member has less than its share, or if it needs more than a share
+--   more than one token
+--   a window that has less than one token for each member
 local mark = '^(%w+):(%d+):(%d+):(%d+):(%a)$'
 local claimant, since, expiry, heavy, what = string.match(state.claim or '', mark)
 local claim, staked = nil, false
@@ -372,8 +390,9 @@ local function stake(kind, till, cost, first)
   set('claim', me .. ':' .. num(from) .. ':' .. num(till) .. ':' .. num(cost) .. ':' .. kind)
 end
 
--- share sets what the process may take if it wants so many units, the first that many, and returns
--- how many it may have at once: where all want more than there is, each gets as much as the others.
+-- share sets what the member may take if it wants so many units, of which the first waiter needs so
+-- many. It returns how many the member may have at once. If members want more units than there are,
+-- each gets the same share.
 local function share(want, first)
   local demand, level = { units.used + want }, 0
   for _, o in ipairs(units.levels) do demand[#demand + 1] = o[2] end
@@ -390,7 +409,7 @@ local function share(want, first)
   end
   local reserved = 0
   for _, o in ipairs(units.levels) do reserved = reserved + max(0, min(o[2], level) - o[1]) end
-  -- Who has more than its share gets none, and keeps what it has.
+  -- A member with more than its share gets none, and keeps what it has.
   allowed = max(0, min(free, max(level - units.used, free - reserved)))
   units.level = level
   local cap = max(level, units.n - others - reserved)
@@ -415,7 +434,7 @@ local function success(mark)
   end
 end
 
--- throttle takes those of an epoch that is over for one generation, as if they were of the first here.
+-- throttle counts all throttles of an epoch that is over as one generation, the first of this one.
 local function throttle(mark, after)
   local l = adaptive
   if not l then return end
@@ -431,10 +450,9 @@ local function throttle(mark, after)
   if after > 0 then holdfor(after) end
 end
 
--- settle changes what the slot has cost by delta tokens; the instant 0 is that of one that is
--- forgotten. A bucket that gives tokens back lets
--- those who come next be closer to those who have gone in between than it would have: a strict
--- one gives back only what was last.
+-- settle changes the cost of a slot by delta tokens; instant 0 stands for a slot that is forgotten.
+-- asked is false if the slot was not used. A bucket that gets tokens back lets later entries be closer
+-- to earlier ones than it would have. So a strict bucket takes back only the tokens of the last slot.
 local function settle(instant, delta, asked)
   delta = min(delta, 2 ^ 50)
   for _, l in ipairs(limits) do
@@ -457,32 +475,32 @@ local function settle(instant, delta, asked)
   end
 end
 
-local want, wish, head, tried = 0, 0, 0, 0 -- tokens: of all, of those who can wait, of the first of them, of the others
+local want, wish, head, tried = 0, 0, 0, 0 -- tokens: of all entries, of those that can wait, of the first of these, of tries
 local backs = {}
 while op <= ops do
   local what = ARGV[op]
   local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
-  if what == 'd' or what == 'y' then
-    want = want + a * (what == 'd' and b or 1)
-    if what == 'd' then
+  if what == opAsk or what == opTry then
+    want = want + a * (what == opAsk and b or 1)
+    if what == opAsk then
       wish = wish + a * b
       if head == 0 then head = a end
     else
       tried = tried + a
     end
-  elseif what == 's' or what == 'v' then
+  elseif what == opSettle or what == opUnused then
     if knows ~= epoch or a == 0 then
       if b > 0 then settle(0, b) end
     elseif b > 0 or stands(a, c) then
-      settle(a, b, what == 's')
+      settle(a, b, what == opSettle)
     end
-  elseif what == 'o' then
+  elseif what == opSuccess then
     if knows == epoch then success(a) end
-  elseif what == 't' then
+  elseif what == opThrottle then
     throttle(knows == epoch and a or -1, b)
-  elseif what == 'h' then
+  elseif what == opHold then
     holdfor(a)
-  elseif what == 'x' then
+  elseif what == opReset then
     local l = adaptive
     if l then
       rescale(l, l.fastest)
@@ -491,7 +509,7 @@ while op <= ops do
       l.began = l.change
       replan()
     end
-  elseif what == 'r' and knows == epoch then
+  elseif what == opGiveBack and knows == epoch then
     if a <= now then
       if stands(a, c) then settle(a, -b) end
     elseif c == gen then
@@ -501,7 +519,8 @@ while op <= ops do
   op = op + 4
 end
 
--- What was given back is handed out first. What nobody took in time has cost nobody anything.
+-- Slots that were given back are handed out first. If none took such a slot in time, its tokens count
+-- as never taken.
 local stale = publish.g or fresh
 local back, backat, changed = {}, 1, #backs > 0
 if not stale then
@@ -528,21 +547,21 @@ if units then
   cap = share(apart and units.more + max(0, want - units.idle) or want, head)
 end
 
--- within reports whether there are units for one more entry: those that are idle, or some of Redis's.
+-- within reports whether there are units for one more entry: idle ones, or free ones.
 local function within(cost, got)
   if apart then return cost <= units.idle + max(0, allowed - lacking) end
   return cost <= allowed - got
 end
 
--- shorten notes that for a horizon, units are what is short: slots that are handed out ahead would
--- pass unused.
+-- shorten notes that for a horizon, units are scarcer than slots: slots handed out ahead would pass
+-- unused.
 local function shorten()
   if not paced then return end
   if get('short') <= now then publish.u = true end
   set('short', now + horizon)
 end
 if units and units.starved then shorten() end
-local idle = units and earliest(max(now, last, hold), 1) <= now -- it is not time that anybody waits for
+local idle = units and earliest(max(now, last, hold), 1) <= now -- no limit on time keeps an entry waiting
 
 -- occupy notes that an entry needs its units now.
 local function occupy(cost)
@@ -551,9 +570,9 @@ local function occupy(cost)
   lacking = lacking + cost - has
 end
 
--- While others want slots, too, nobody has more in hand than its even share of those that fit
--- into the horizon. So there is always room for everyone, but for who is new, or where there are more
--- members than slots. Those take turns: whoever has waited longer is left room for what it lacks.
+-- While other members want slots, too, no member has more in hand than its even share of those that fit
+-- into the horizon. So there is room for every member, unless it is new or there are more members than
+-- slots. These take turns: a member leaves room for what those that have waited longer lack.
 local crowd, elders, turn, lacked = 1, {}, now, 0
 local function wanting(value)
   local expiry, since, lack = string.match(value, '(%d+):(%d+):(%d+)')
@@ -588,16 +607,16 @@ end
 local reach = max(0, ahead - ceil(before * interval))
 if knows == epoch and knowsgen ~= gen then inhand = 0 end
 local slots, wait, due, prev = {}, -1, 0, max(now, floorat, hold)
-local got, attempts = 0, 0 -- tokens; of them those of who can't wait
+local got, attempts = 0, 0 -- tokens; of them those of tries
 local stop = adaptive and adaptive.gaveup == 1
 
--- slot decides one entry. It returns true where those behind must wait, too.
+-- slot decides one entry. only marks a try. It returns true if the entries behind it must wait, too.
 local function slot(cost, most, only)
   local s, block
   while back[backat] and (back[backat][1] < prev or back[backat][2] == 0) do backat = backat + 1 end
   local b, has = back[backat], inhand + got
   if units and (only or not apart) and not within(cost, got) then
-    -- There is no unit. If there was, would there be a token in time?
+    -- There is no unit. Would there be a token before the deadline?
     s = earliest(max(now, last, hold), cost)
     if most > 0 and s - now > most then
       slots[#slots + 1] = -1 - (s - now)
@@ -630,15 +649,15 @@ local function slot(cost, most, only)
     if full or s > now + reach then
       wait, due, keep = max(0, s - now - ahead), s - now, max(1, floor(fair / 8))
       if not full and s > now + ahead and (cost > 1 or block and room < crowd) then
-        -- It comes once a horizon to say that it is still there.
+        -- The member calls once a horizon to keep its claim.
         stake('t', now + min(wait, horizon) + floor(horizon / 2), cost, #slots == 0)
         if staked then wait = min(wait, horizon) end
       end
       if full then
         wait, keep = 0, floor(fair / 8)
       elseif 4 * has < 3 * fair then
-        -- It comes when there is all that it lacks. Those before it may go in the meantime: it comes
-        -- once a horizon at least.
+        -- The member calls again when there is all that it lacks. Members before it may go in the
+        -- meantime, so it calls once a horizon at least.
         lack, keep = min(fair - has, wish), 2 ^ 50
         local after = floor((before + max(0, min(lack, floor(room / 2)) - cost)) * interval)
         if not staked then wait = max(0, s - now - ahead + min(after, horizon)) end
@@ -658,9 +677,9 @@ op = at
 while op <= ops do
   local what = ARGV[op]
   local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
-  if what == 'y' then
+  if what == opTry then
     if stop or slot(a, 0, true) then slots[#slots + 1] = -1 end
-  elseif what == 'd' and not stop then
+  elseif what == opAsk and not stop then
     for _ = 1, b do
       stop = slot(a, c, false)
       if stop then break end
@@ -674,7 +693,7 @@ if claimant == me and waited >= 0 and not staked then
   publish.c = true
 end
 
--- Whatever has changed is written.
+-- All changes are written here.
 local serial = get('serial')
 if changed and not stale then set('serial', serial + #back) end
 set('gen', gen)
@@ -692,7 +711,7 @@ for i, l in ipairs(limits) do
       set('b' .. i, l.began)
       set('k' .. i, l.streak)
       set('u' .. i, l.gaveup)
-      -- What was learned is kept for some time.
+      -- What was learned is kept for a minute.
       if l.span > l.fastest or l.gaveup == 1 then ends = max(ends, now + 60000000) end
     end
   elseif l.kind == 'w' then
@@ -763,7 +782,7 @@ if #fields > 0 or wrote then
     end
     redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '(' .. num(now))
   end
-  -- Others may have limits that this process does not know of.
+  -- Other members may have limits that this one does not know of.
   local ttl = floor(max(0, ends - now) / 1000) + 1000 + floor(horizon / 1000)
   ttl = num(max(ttl, redis.call('PTTL', KEYS[1])))
   redis.call('PEXPIRE', KEYS[1], ttl)

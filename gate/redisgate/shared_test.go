@@ -12,10 +12,10 @@ import (
 // strictly is what a strict limit with the defaults gives in a second: (n-1)/(span+guard).
 func strictly(n int) float64 { return float64(n-1) / 1.02 }
 
-// Three processes of twenty callers each, and of so many that the slots within the horizon
-// are not enough for them: never over, what the guard allows, even shares, few round trips.
-// The slots of the first horizon may be those of one that asked before the others, so shares
-// are judged from then on.
+// Three processes of twenty callers each, and of so many that the slots within the horizon do not
+// suffice. They are never over, use what the guard allows, and have even shares and few round
+// trips. One that asks before the others may get the slots of the first horizon, so shares are
+// judged from then on.
 func TestShared(t *testing.T) {
 	s := newServer(t).settled(2 * time.Second)
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestShared(t *testing.T) {
 				}
 				far := 0.1 * float64(sum) / 3
 				if c.Kind == "window" {
-					far = float64(c.N) // an opening is for all who want something of it, or for one
+					far = float64(c.N) // an opening is for all processes that want a share of it, or for one
 				}
 				for i, share := range shares {
 					if d := float64(share) - float64(sum)/3; math.Abs(d) > far+away {

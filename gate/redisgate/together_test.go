@@ -18,8 +18,8 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// A hold that one process calls while others wait, with slots in their hands, holds all of them;
-// and after it nobody bursts.
+// A hold that one process calls while others wait, with slots in hand, holds all of them. After it
+// there is no burst.
 func TestHoldReachesEveryone(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
@@ -94,9 +94,9 @@ func enter(t testing.TB, g gate.Gate, cost int) gate.Pass {
 	return p
 }
 
-// The founding rule, over two members: a throttle that one has seen slows both, once a
-// generation; successes bring the pace back; a Retry-After holds both; and three generations
-// throttled in a row are the end for both.
+// The founding rule, over two members. A throttle that one member has seen slows both, once a
+// generation. Successes bring the pace back, a Retry-After holds both, and three generations
+// throttled in a row end both.
 func TestAdaptsTogether(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
@@ -198,7 +198,7 @@ func TestUnitsTogether(t *testing.T) {
 	}
 }
 
-// Whoever holds units and is cut off from Redis is told before others may get them.
+// A member that holds units and is cut off from Redis is told before other members may get them.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
@@ -313,8 +313,8 @@ func (s *server) evals(t testing.TB) (n int) {
 	return n
 }
 
-// An entry that nobody is before costs one round trip, one that is refused writes nothing, and
-// nothing is left behind of a thousand keys.
+// An entry that finds the queue empty costs one round trip. One that is refused writes nothing, and
+// a thousand keys leave nothing behind.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
@@ -455,8 +455,8 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// When the server has forgotten who holds a unit, and the holder can't tell it, nobody gets it
-// before the holder's lease is over.
+// The server has forgotten which member holds a unit, and the holder can not tell it. No member
+// gets the unit before the lease of the holder is over.
 func TestForgottenUnit(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(3 * time.Second)

@@ -4,41 +4,42 @@ import "time"
 
 // units are what a member has of a limit of concurrency. Guarded by the gate's lock.
 //
-// Where there is no other limit, a slot comes with its units. Beside limits on time, slots are handed
-// out up to a horizon ahead, and units that wait for their instant would be of no use to anybody. So
-// there the two are asked for apart: an entry gets its units when its slot is due, out of those that
-// the member keeps, which are about as many as entries take while they are inside. Where units are what
-// is short, slots that nobody can use would be wasted: then, and where entries of several costs wait,
-// they come together.
+// If there is no other limit, a slot comes with its units. Beside limits on time, slots are handed
+// out up to a horizon ahead, and units that wait for a slot would be of no use. So slots and units
+// are asked for apart: an entry gets its units when its slot is due, out of those that the member
+// keeps. The member keeps about as many units as its entries use at a time.
+//
+// If units are scarcer than slots, slots without a unit would be wasted. Then they come together
+// again, and also while entries of several costs wait.
 type units struct {
-	use     int                 // units of entries inside, and of slots that have some
-	inside  int                 // … of entries inside alone
-	held    int                 // as Redis has it, by the last answer
-	cap     int                 // how many this member may use while others want some, by the last answer
-	noted   bool                // Redis has noted that this member holds or wants some
-	renewed int64               // when the last call was sent that was answered
+	use     int                 // units of entries inside, and of slots that come with units
+	inside  int                 // units of entries inside alone
+	held    int                 // units that Redis has noted for this member, by the last answer
+	cap     int                 // how many this member may use while others want units, by the last answer
+	noted   bool                // Redis has noted that this member holds or wants units
+	renewed int64               // when the last answered call was sent
 	lease   uint32              // counts the leases that were lost
-	entries map[*entry]struct{} // that hold units
+	entries map[*entry]struct{} // entries that hold units
 
-	work    int64 // how long entries are inside, smoothed
-	ask     int64 // there are no more to be had before
-	wanted  bool  // others want some
-	urged   bool  // … and have just said so
-	freed   bool  // some have become free since the last call was sent
-	tight   bool  // units are what is short, by the last answer
-	starved bool  // … which Redis is to be told
+	work    int64 // how long entries stay inside, smoothed
+	ask     int64 // no more units are to be had before this instant
+	wanted  bool  // other members want units
+	urged   bool  // … and have said so since the last call
+	freed   bool  // units have become free since the last call was sent
+	tight   bool  // units are scarcer than slots, by the last answer
+	starved bool  // … which is to be reported to Redis
 }
 
-// hold notes an entry that has got in.
-func (u *units) hold(e *entry) {
+// addEntry notes an admitted entry.
+func (u *units) addEntry(e *entry) {
 	if u.entries == nil {
 		u.entries = map[*entry]struct{}{}
 	}
 	u.entries[e] = struct{}{}
 }
 
-// free takes the units of an entry that leaves.
-func (u *units) free(e *entry) {
+// removeEntry takes back the units of an entry that leaves.
+func (u *units) removeEntry(e *entry) {
 	if e.lost {
 		return
 	}
@@ -52,26 +53,26 @@ func (u *units) free(e *entry) {
 	}
 }
 
-// put takes those of a slot that is not used.
-func (u *units) put(s slot) {
+// takeBack takes back the units of a slot that is not used.
+func (u *units) takeBack(s slot) {
 	if s.units && s.lease == u.lease {
 		u.use -= s.cost
 	}
 }
 
-// spare reports whether the member has so many units that nobody uses.
-func (g *Gate) spare(cost int, now int64) bool {
+// hasSpare reports whether the member has so many units that are not in use.
+func (g *Gate) hasSpare(cost int, now int64) bool {
 	u := &g.units
 	return now < g.leaseEnds() && u.use+cost <= min(u.held, u.cap)
 }
 
-// equip gives a slot its units, if there are some.
-func (g *Gate) equip(s *slot, now int64) bool {
+// assignUnits gives a slot its units, if there are enough.
+func (g *Gate) assignUnits(s *slot, now int64) bool {
 	u := &g.units
 	if s.units || g.ttl == 0 {
 		return true
 	}
-	if !g.spare(s.cost, now) {
+	if !g.hasSpare(s.cost, now) {
 		return false
 	}
 	u.use += s.cost
@@ -84,11 +85,12 @@ func (g *Gate) apart() bool {
 	return g.ttl > 0 && g.paced && g.heard && !g.units.tight && g.queue.even() && g.uniform()
 }
 
-// lead is how long before a slot its unit is asked for.
-func (g *Gate) lead() int64 { return min(max(4*g.link.rtt, int64(soonest)), int64(g.horizon/2)) }
+// lead is how long before a slot its units are asked for.
+func (g *Gate) lead() int64 { return min(max(4*g.link.rtt, int64(minLead)), int64(g.horizon/2)) }
 
-// needs returns how many units the member needs now, for those inside and those whose slots are near, and
-// how many while as many go in as are inside on average.
+// needs returns two numbers of units. least is what the entries inside and the slots that are near
+// need now. most is the peak during the next average stay, if the entries inside leave evenly
+// meanwhile.
 func (g *Gate) needs(now int64) (least, most int) {
 	u := &g.units
 	lead := g.lead()
@@ -120,8 +122,8 @@ func (g *Gate) needs(now int64) (least, most int) {
 	return least, max(least, most)
 }
 
-// keeps returns how many units the member does not give back: those it needs where others want some,
-// or nobody waits here.
+// keeps returns how many units the member does not give back: all that it holds, unless other
+// members want units or no entry waits here. most is as needs returns it.
 func (g *Gate) keeps(most int) int {
 	u := &g.units
 	switch {
@@ -133,9 +135,9 @@ func (g *Gate) keeps(most int) int {
 	return max(u.use, u.held)
 }
 
-// urge notes that others lack units. What can be spared at once goes back at once, and from then on, if
-// that was not enough, what comes free.
-func (g *Gate) urge(now int64) {
+// onUnitsWanted notes that other members lack units. If some can be spared, they go back at once;
+// otherwise units go back as they become free.
+func (g *Gate) onUnitsWanted(now int64) {
 	u := &g.units
 	_, most := g.needs(now)
 	if most < u.held {
@@ -145,7 +147,7 @@ func (g *Gate) urge(now int64) {
 	}
 }
 
-// unitsAt returns when units are to be asked for, or given back.
+// unitsAt returns when units are to be asked for, given back or renewed.
 func (g *Gate) unitsAt(now int64) int64 {
 	u := &g.units
 	at := int64(never)
@@ -168,23 +170,23 @@ func (g *Gate) unitsAt(now int64) int64 {
 		}
 	}
 	if u.use > 0 || g.queue.count > 0 || u.noted {
-		at = min(at, later(u.renewed, g.beat()))
+		at = min(at, later(u.renewed, g.renewEvery()))
 	}
 	if !g.heard && g.link.unit && g.queue.count > len(g.slots) {
-		at = min(at, max(later(u.renewed, blind), g.link.held)) // nobody says that there are some
+		at = min(at, max(later(u.renewed, shortHorizon), g.link.held)) // no message will say that units are free
 	}
 	return at
 }
 
-// starve notes that a slot was due for some time and had no unit, which all are to know.
-func (g *Gate) starve() {
+// reportStarved reports to all members that a slot was due for some time and had no units.
+func (g *Gate) reportStarved() {
 	g.units.starved, g.units.tight = true, true
-	g.bare()
-	g.link.poke = true
+	g.returnUnitlessSlots()
+	g.link.askNow = true
 }
 
-// bare gives back the slots that have no units.
-func (g *Gate) bare() {
+// returnUnitlessSlots gives back the slots that have no units.
+func (g *Gate) returnUnitlessSlots() {
 	if g.ttl == 0 {
 		return
 	}
@@ -202,23 +204,23 @@ func (g *Gate) bare() {
 	}
 }
 
-// lend hands on units that Redis knows this member has, where that is all an entry needs, and the hub
-// hears for it: who does not hear of a hold has to ask.
-func (g *Gate) lend(cost int) (slot, bool) {
+// reuseUnits makes a slot of units that Redis has noted for this member, if an entry needs nothing
+// else. That takes a subscription: a gate that would miss a hold has to ask.
+func (g *Gate) reuseUnits(cost int) (slot, bool) {
 	u := &g.units
 	now := instant()
-	if g.ttl == 0 || g.timed || !g.heard || g.held(now) || !g.spare(cost, now) {
+	if g.ttl == 0 || g.timed || !g.heard || g.held(now) || !g.hasSpare(cost, now) {
 		return slot{}, false
 	}
 	u.use += cost
 	return slot{until: never, cost: cost, epoch: g.link.epoch, units: true, lease: u.lease}, true
 }
 
-// leaseEnds returns the instant from which Redis may give the member's units to others, less an
-// eighth of the time to live, for work to stop.
+// leaseEnds returns the instant at which work with units must stop. It is an eighth of the time to
+// live before Redis may give the member's units to others.
 func (g *Gate) leaseEnds() int64 { return later(g.units.renewed, g.ttl-g.ttl/8) }
 
-// expire gives up all units: others may have them by now.
+// expire gives up all units: other members may have them by now.
 func (g *Gate) expire() {
 	u := &g.units
 	for e := range u.entries {
@@ -228,10 +230,10 @@ func (g *Gate) expire() {
 		}
 	}
 	clear(u.entries)
-	g.void()
+	g.voidSlots()
 	u.lease++
 	u.use, u.inside, u.held, u.cap, u.ask = 0, 0, 0, 0, 0
 }
 
-// beat is how often a lease is renewed.
-func (g *Gate) beat() time.Duration { return g.ttl / 3 }
+// renewEvery is the time between two renewals of a lease.
+func (g *Gate) renewEvery() time.Duration { return g.ttl / 3 }

@@ -11,9 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Units beside a rate, in three processes: neither limit is ever exceeded, and whichever is
-// short is used; shares are even; and where units are not what is short, slots are asked
-// for in bulk.
+// Units beside a rate, in three processes. Neither limit is ever exceeded, the scarcer one is used
+// up, and shares are even. Where units are not scarce, slots are asked for in bulk.
 func TestSharedUnits(t *testing.T) {
 	s := newServer(t).settled(12 * time.Second)
 	for _, c := range []struct {
@@ -67,9 +66,9 @@ func TestSharedUnits(t *testing.T) {
 	}
 }
 
-// However units are asked for, kept and given back, by members of either kind: all together
-// never have more than there are, nobody is lent what it did not want, and whoever waits
-// for some gets them in the end.
+// However units are asked for, kept and given back, by members of either kind: members never have
+// more than there are. None gets a unit that it did not want, and one that waits for units gets
+// them in the end.
 func TestScriptUnits(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Slots of a window that a hold has made void are others' by the time at which somebody who did not hear
-// of it gives them back: as not used, or as having cost less.
+// A hold has voided slots of a window, and others have their tokens by now. A member that did not
+// hear of it gives the slots back: as not used, or as having cost less.
 func TestScriptTakesBackNothingOthersHave(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -46,8 +46,8 @@ func TestScriptTakesBackNothingOthersHave(t *testing.T) {
 	}
 }
 
-// What was given back and not taken in time has cost nothing, whoever asks next; nor has what is given
-// back too late for others to take it.
+// A slot that was given back and not taken in time has cost nothing, whichever member asks next.
+// The same goes for a slot that is given back too late for others to take it.
 func TestScriptLapsedCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -88,7 +88,7 @@ func TestScriptLapsedCostsNothing(t *testing.T) {
 	}
 }
 
-// Two slots at one instant are two, whoever gives them back.
+// Two slots at one instant are two, whichever member gives them back.
 func TestScriptTakesBackTwins(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -149,8 +149,8 @@ func TestStoppedThroughAHold(t *testing.T) {
 	}
 }
 
-// Units may be out for their TTL, which can be longer than slots: a server that has not been up for that
-// long gives none to who is new, however long it has been up for slots.
+// Units may be out for their TTL, which can be longer than slots. A server that has not been up for
+// that long gives none to a new member, even if it has been up for long enough for slots.
 func TestScriptUnitsOutliveSlots(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

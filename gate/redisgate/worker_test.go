@@ -108,9 +108,9 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return next
 }
 
-// work is the main function of a worker. It says "r" when it is ready, "g" and the instant
-// for each entry, "l" when it leaves one, "x" before if its lease was lost, "h" when it has
-// held, and in the end "t" with its round trips, the slots that it has used too late, and
+// work is the main function of a worker. It says "r" when it is ready, "g" and the instant for each
+// entry, and "l" when it leaves one, with an "x" before if its lease was lost. It says "h" when it
+// has held. In the end it says "t" with its round trips, the slots that it has used too late, and
 // for how many nanoseconds it was kept from running.
 func work(j job) {
 	if j.Skewed {
@@ -138,7 +138,7 @@ func work(j job) {
 	defer cancel()
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
-		os.Exit(0) // nobody listens any more
+		os.Exit(0) // the parent has gone
 	}()
 	var all sync.WaitGroup
 	var stalled time.Duration
@@ -291,9 +291,9 @@ func densest(all []int64, span time.Duration) (most int, from int64) {
 	return most, from
 }
 
-// inUse returns how many entries of all workers were inside at most, how many of those of workers that
-// were killed were never left, and how many have got in during the last second. It logs when there were
-// the most, and where.
+// inUse returns the most entries of all workers that were inside at once, those of killed workers
+// that were never left, and those admitted in the last second. It logs when there were the most,
+// and where.
 func inUse(t testing.TB, ws []*worker) (most, left, late int) {
 	t.Helper()
 	type change struct {
@@ -384,10 +384,10 @@ func (s *soft) Errorf(format string, args ...any) {
 	s.said = append(s.said, fmt.Sprintf(format, args...))
 }
 
-// judge lets f have a crew work, up to three times. A machine that does something else meanwhile, or whose
-// host does, can make it slow or uneven; what f says of soft is a failure if it had something to say each
-// time, and if no process of the crew was halted for a fiftieth of the time or more. That a limit was
-// exceeded is a failure at once.
+// judge lets f have a crew work, up to three times. Other work on the machine, or on its host, can
+// make the crew slow or uneven. So what f says of soft is a failure only if it had something to say
+// each time. It is none if a process of the crew was halted for a fiftieth of the time or more.
+// That a limit was exceeded is a failure at once.
 func judge(t *testing.T, f func(soft *soft)) {
 	t.Helper()
 	for left := 2; ; left-- {
@@ -413,8 +413,8 @@ func judge(t *testing.T, f func(soft *soft)) {
 	}
 }
 
-// even fails where a worker's share is further than that from an even one. A batch of all who wait
-// in a process, more or less, is no offence at the end of a short run.
+// even fails if a worker's share is further than that from an even one. A difference of as many
+// entries as wait in one process is no offence at the end of a short run.
 func even(t testing.TB, ws []*worker, far float64) {
 	t.Helper()
 	sum := 0

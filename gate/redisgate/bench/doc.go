@@ -1,3 +1,3 @@
-// Package bench puts gates on Redis beside their peers: go test -v -bench . prints what each
-// gives on a redis-server of its own.
+// Package bench measures the gate on Redis beside its peers. It has only tests: go test -v -bench . prints the
+// figures of each, on a redis-server of its own.
 package bench

@@ -21,7 +21,7 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// entrance is what all are measured by: it returns when the caller may go.
+// entrance is the limit as a caller sees it: it returns when the caller may go.
 type entrance func(ctx context.Context) error
 
 // peers make an entrance to the limit with that key, n per second, with the client of a process.
@@ -96,8 +96,8 @@ var peers = []struct {
 	}},
 }
 
-// fixedWindow counts from the first call on, for a span, by the clocks of those who call, and refused
-// calls, too. That is what rueidislimiter does, whose own module, and client, were not run.
+// fixedWindow is the algorithm of rueidislimiter: it counts from the first call on, for a span, by the clocks of
+// its callers. Refused calls count, too. The module of rueidislimiter and its client were not run.
 var fixedWindow = redis.NewScript(`
 	local now, span = tonumber(ARGV[1]), tonumber(ARGV[2])
 	local ends = tonumber(redis.call('HGET', KEYS[1], 'ends') or '0')
@@ -218,7 +218,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// One entry after the other, nobody in the way.
+// One entry after the other, none of which has to wait.
 func BenchmarkUncontended(b *testing.B) {
 	addr := start(b)
 	for _, p := range peers {
