@@ -240,6 +240,7 @@ func (m *bucketModel) hold(now, until int64) {
 // settle gives back what would be there had the entry cost less from the start: what the bucket would
 // have turned away since is lost.
 func (m *bucketModel) settle(now int64, id, cost, actual int) {
+	m.tracked = m.tracked || !m.rate.IsUnlimited() // the first Settle begins the account
 	m.endHold(now)
 	m.floor = max(m.floor, now)
 	if actual >= cost {
@@ -250,7 +251,6 @@ func (m *bucketModel) settle(now int64, id, cost, actual int) {
 	if m.rate.IsUnlimited() {
 		return
 	}
-	m.tracked = true
 	m.note(rat(now))
 	e, back := m.taken[id], m.times(cost-actual)
 	if !e.tracked {
