@@ -69,11 +69,11 @@ func (w *wants) waiting() (n int) {
 // joint is what the pass of a composite goes back to: it has what the entry takes of every member.
 type joint struct {
 	life
-	all    *Composite    // fixed
-	claims []queue.Claim // on the limits that the entry wants
-	cost   int           // at all gates, if more has no costs
-	refused bool         // it was left with a throttle, and is settled by that
-	more   *several      // nil for an entry that wants all limits, and entered no gate outside
+	all     *Composite    // fixed
+	claims  []queue.Claim // on the limits that the entry wants
+	cost    int           // at all gates, if more has no costs
+	refused bool          // it was left with a throttle, and is settled by that
+	more    *several      // nil for an entry that wants all limits, and entered no gate outside
 }
 
 // several is what only some entries need.

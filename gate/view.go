@@ -119,6 +119,6 @@ func checkCosts(name string, costs []int, gates int) {
 		some = some || c > 0
 	}
 	if !some {
-		panic(fmt.Sprintf("gate: %s: one cost must be positive, got %v", name, costs))
+		panic(fmt.Sprintf("gate: %s: one cost must be positive, got %v", name, slices.Clone(costs)))
 	}
 }

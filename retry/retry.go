@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/timing"
@@ -56,6 +57,35 @@ func Wrap[A, B any](p *Policy, f func(context.Context, A) (B, error)) func(conte
 		}
 		return do(ctx, p, func(ctx context.Context) (B, error) { return f(ctx, a) })
 	}
+}
+
+// WithCost returns a context for calls whose attempts enter the gate at these costs, in place of 1. Use it
+// where calls under one [Policy] cost differently, such as so many tokens each:
+//
+//	reply, err := retry.Do(retry.WithCost(ctx, estimate), policy, ask)
+//
+// One cost goes for any gate, and several for one that is a [gate.All]: one for each gate that was named, see
+// [gate.WithCost]. Every attempt is charged. f can settle its attempt by [gate.PassOf]; one that is throttled
+// gets back what [gate.All] says. The costs are for the first policy with a gate that a call with the context
+// meets, and not for calls inside f.
+//
+// It panics if ctx is nil, and on costs that are negative, or all 0, or none. If their number is wrong, Do
+// panics.
+func WithCost(ctx context.Context, costs ...int) context.Context {
+	if ctx == nil {
+		panic("retry: WithCost: ctx must not be nil")
+	}
+	some := false
+	for i, c := range costs {
+		if c < 0 {
+			panic(fmt.Sprintf("retry: WithCost: a cost must not be negative, got %d for gate %d", c, i+1))
+		}
+		some = some || c > 0
+	}
+	if !some {
+		panic(fmt.Sprintf("retry: WithCost: one cost must be positive, got %v", costs))
+	}
+	return within.WithCosts(ctx, slices.Clone(costs))
 }
 
 var defaults Policy
@@ -122,7 +152,7 @@ func loop[T any](c *call, f func(context.Context) (T, error), v T) (T, error) {
 
 // attempt calls f and leaves the gate.
 func attempt[T any](c *call, pass gate.Pass, f func(context.Context) (T, error)) (v T, err error) {
-	ctx, cancel := c.attemptContext()
+	ctx, cancel := c.attemptContext(pass)
 	left := errUnfinished
 	defer func() {
 		cancel()
@@ -154,7 +184,11 @@ func (c *call) enter() (gate.Pass, error) {
 	if within.In(ctx, c.p.Gate) {
 		panic("retry: Policy.Gate: the call must not be inside of the gate already: give it to the policy, and none to the stage")
 	}
-	pass, err := c.p.Gate.Enter(ctx, 1)
+	g := c.p.Gate
+	if costs := within.Costs(ctx); len(costs) > 0 {
+		g = gate.WithCost(g, costs...)
+	}
+	pass, err := g.Enter(ctx, 1)
 	if err == nil {
 		return pass, nil
 	}

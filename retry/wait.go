@@ -5,7 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/timing"
+	"github.com/escapement-go/escapement/internal/within"
 )
 
 // sleep sleeps until the given instant. If the call's context is done first, it returns the cause.
@@ -32,17 +34,23 @@ func (c *call) sleep(at int64) error {
 	}
 }
 
-// attemptContext returns the context of an attempt. On the real clock it is the standard library's
+// attemptContext returns the context of an attempt, with the pass that it has entered the gate by. On the real clock it is the standard library's
 // own. Only with that does Err say [context.DeadlineExceeded] in the contexts derived from it.
-func (c *call) attemptContext() (context.Context, func()) {
-	d := c.p.AttemptTimeout
+func (c *call) attemptContext(pass gate.Pass) (context.Context, func()) {
+	ctx, d := c.ctx, c.p.AttemptTimeout
+	if c.p.Gate != nil {
+		if len(within.Costs(ctx)) > 0 {
+			ctx = within.WithCosts(ctx, nil) // they were for this gate
+		}
+		ctx = gate.WithPass(ctx, pass)
+	}
 	switch {
 	case d == 0:
-		return c.ctx, func() {}
+		return ctx, func() {}
 	case c.p.Clock == nil:
-		return context.WithTimeout(c.ctx, d)
+		return context.WithTimeout(ctx, d)
 	}
-	return until(c.ctx, c.clock(), timing.Later(c.clock().Now(), d), context.DeadlineExceeded)
+	return until(ctx, c.clock(), timing.Later(c.clock().Now(), d), context.DeadlineExceeded)
 }
 
 // until returns a context that ends at an instant of the clock, with the given cause. The function

@@ -26,6 +26,20 @@ func With(ctx context.Context, gate any) context.Context {
 	return context.WithValue(ctx, key{}, &gates{gate, outer})
 }
 
+type costsKey struct{}
+
+// WithCosts returns the context of calls that are to enter their gate at these costs. Without costs, what ctx
+// says of costs is of no account any more.
+func WithCosts(ctx context.Context, costs []int) context.Context {
+	return context.WithValue(ctx, costsKey{}, costs)
+}
+
+// Costs returns those of WithCosts, or none.
+func Costs(ctx context.Context) []int {
+	costs, _ := ctx.Value(costsKey{}).([]int)
+	return costs
+}
+
 // In reports whether the call with that context is inside the gate. It returns false for a gate
 // that Go can't compare.
 func In(ctx context.Context, gate any) bool {

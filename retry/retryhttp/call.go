@@ -111,6 +111,9 @@ func (c *call) attempt(ctx context.Context) error {
 		}
 		return retry.Stop(err)
 	}
+	if c.gate != nil {
+		ctx = gate.WithPass(ctx, c.pass)
+	}
 	t := c.begin(ctx)
 	var resp *http.Response
 	done := false
@@ -135,6 +138,9 @@ func (c *call) attempt(ctx context.Context) error {
 	default:
 		if resp.Request == req {
 			resp.Request = c.req
+			if c.gate != nil {
+				resp.Request = c.req.WithContext(gate.WithPass(c.req.Context(), c.pass))
+			}
 		}
 		err = c.answered(t, resp)
 	}

@@ -14,8 +14,17 @@ import (
 type door call
 
 func (d *door) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	return d.enter(ctx, d.gate, cost)
+}
+
+// EnterEach is Enter with a cost for each gate.
+func (d *door) EnterEach(ctx context.Context, costs ...int) (gate.Pass, error) {
+	return d.enter(ctx, gate.WithCost(d.gate, costs...), 1)
+}
+
+func (d *door) enter(ctx context.Context, g gate.Gate, cost int) (gate.Pass, error) {
 	d.waits = true
-	p, err := d.gate.Enter(ctx, cost)
+	p, err := g.Enter(ctx, cost)
 	if err != nil {
 		return gate.Pass{}, err
 	}
@@ -24,8 +33,15 @@ func (d *door) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 }
 
 // TryEnter completes [gate.Gate]. Package retry does not call it.
-func (d *door) TryEnter(cost int) (gate.Pass, bool) {
-	p, ok := d.gate.TryEnter(cost)
+func (d *door) TryEnter(cost int) (gate.Pass, bool) { return d.try(d.gate, cost) }
+
+// TryEnterEach completes what [gate.WithCost] asks for.
+func (d *door) TryEnterEach(costs ...int) (gate.Pass, bool) {
+	return d.try(gate.WithCost(d.gate, costs...), 1)
+}
+
+func (d *door) try(g gate.Gate, cost int) (gate.Pass, bool) {
+	p, ok := g.TryEnter(cost)
 	if !ok {
 		return gate.Pass{}, false
 	}

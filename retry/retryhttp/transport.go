@@ -36,6 +36,14 @@ type Transport struct {
 	// no gate.
 	Gate func(*http.Request) gate.Gate
 
+	// Cost returns what a request costs at the gate, as [retry.WithCost] takes it: one cost, or one for each
+	// gate of a [gate.All]. Every attempt pays it. It is called once per call, must not change the request,
+	// and must leave its body alone. Nil means what retry.WithCost has said of the request's context, or 1.
+	//
+	// To settle what the answer says, use [gate.PassOf] with the context of the response's Request, once
+	// and whenever it is known: also when the body is over.
+	Cost func(*http.Request) []int
+
 	// Classify judges the outcome of an attempt: a response, or an error if the response is nil. It
 	// must leave the response's body alone. [retry.VerdictStop] returns the outcome to the caller.
 	// The other verdicts make another attempt if the request can be sent again, see the package's
@@ -114,7 +122,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		panic("retryhttp: Transport.RoundTrip: req must not be nil, got nil")
 	}
 	c := newCall(t, req)
-	err := retry.Run(req.Context(), &c.policy, c.attempt)
+	ctx := req.Context()
+	if t.Cost != nil && c.gate != nil {
+		ctx = retry.WithCost(ctx, t.Cost(req)...)
+	}
+	err := retry.Run(ctx, &c.policy, c.attempt)
 	if !c.sent {
 		closeBody(req)
 	}
