@@ -13,10 +13,10 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// limit lets each client make 5 calls at once and 2 a second from then on, and answers 429 to the others.
+// limit lets each client make 5 calls at once and one a second from then on, and answers 429 to the others.
 func limit(next http.Handler) http.Handler {
 	clients := gate.NewKeyed(func(string) gate.Gate {
-		return gate.NewRate(pace.PerSecond(2), &gate.RateOptions{Burst: 5})
+		return gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 5})
 	}, nil) // nil: at most 65,536 clients are remembered
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		client := r.Header.Get("Api-Key") // check it first, or a client takes another key for each call

@@ -25,17 +25,20 @@ func TestLimit(t *testing.T) {
 			got = append(got, call("ann"))
 		}
 		got = append(got, call("ann"), call("bob"))
-		time.Sleep(500*time.Millisecond - 1)
+		time.Sleep(time.Second - 1)
 		got = append(got, call("ann"))
 		time.Sleep(1)
 		got = append(got, call("ann"), call("ann"))
-		time.Sleep(time.Second) // as Retry-After says
-		got = append(got, call("ann"), call("ann"), call("ann"))
+		time.Sleep(1500 * time.Millisecond)
+		got = append(got, call("ann"), call("ann"))
+		time.Sleep(3 * time.Second)
+		got = append(got, call("ann"), call("ann"), call("ann"), call("ann"))
 		want := []string{
 			"200", "200", "200", "200", "200", "4291", "200",
 			"4291",
 			"200", "4291",
-			"200", "200", "4291",
+			"200", "4291",
+			"200", "200", "200", "4291",
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
