@@ -1,4 +1,4 @@
-// Quickstart makes 300 calls to an API that bans callers which go over its limit. Run it by
+// Quickstart makes 200 calls to an API that bans callers which go over its limit. Run it by
 // "go run ./examples/quickstart".
 package main
 
@@ -53,7 +53,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := fetchAll(context.Background(), slices.Repeat([]string{api.URL()}, 300)); err != nil {
+	if err := fetchAll(context.Background(), slices.Repeat([]string{api.URL()}, 200)); err != nil {
 		log.Fatal(err, "; ", api.Report())
 	}
 	fmt.Println("\n" + api.Report().String())
