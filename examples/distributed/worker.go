@@ -23,7 +23,7 @@ const (
 	asAPI    = "DISTRIBUTED_API"
 )
 
-// work is the main function of a worker: twenty callers who share the gate with those of others. It
+// work is the main function of a worker: twenty callers that share the gate with those of others. It
 // ends when nobody is there any more who could tell it to.
 func work() error {
 	o, err := redis.ParseURL(os.Getenv(asRedis))

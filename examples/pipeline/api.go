@@ -24,7 +24,7 @@ func ownList(n int) []string {
 	return urls
 }
 
-// startAPI starts the program's own API, which demands what the flags promise. It bans who calls
+// startAPI starts the program's own API, which demands what the flags promise. It bans callers that call
 // on for longer than two seconds after a 429, by when whatever was under way has arrived.
 func startAPI(o *options) (*strictapi.Server, error) {
 	options := &strictapi.Options{

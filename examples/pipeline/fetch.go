@@ -153,7 +153,7 @@ func withoutURL(err error) error {
 
 // bodyOnce is an empty body of which net/http does not know that it could be sent again. Otherwise
 // it would send a request again by itself when a connection is cut that was used before: a
-// call that has not passed the gate, and that nobody counts.
+// call that has not passed the gate, and that is not counted.
 type bodyOnce struct{}
 
 func (bodyOnce) Read([]byte) (int, error) { return 0, io.EOF }

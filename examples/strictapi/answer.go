@@ -42,7 +42,7 @@ func (a answer) write(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(a.status)
-	// An error here means that the client is gone, and then there is nobody to tell.
+	// An error here means that the client is gone.
 	_, _ = io.WriteString(w, a.message+"\n")
 }
 

@@ -127,7 +127,7 @@ func bounded(d float64, longest time.Duration) time.Duration {
 
 // unit returns a number in the open interval (0, 1), the call-th of the sequence of this seed. It is
 // SplitMix64 (Steele, Lea, Flood 2014), which can be entered at any place: a generator with state would
-// make a latency depend on who asked before.
+// make a latency depend on which calls came before.
 func unit(seed uint64, call int) float64 {
 	z := seed + (uint64(call)+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
