@@ -24,7 +24,7 @@ const (
 )
 
 // work is the main function of a worker: twenty callers that share the gate with those of others. It
-// ends when nobody is there any more who could tell it to.
+// ends when its parent process has.
 func work() error {
 	o, err := redis.ParseURL(os.Getenv(asRedis))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // ownHost is where the URLs of the program's own list lead. There is no such host: the API
-// listens on another port in every run, and the list must be the same in all of them, or what
-// one run has fetched would not be known to the next.
+// listens on another port in every run. The list must be the same in all of them, or what one run has
+// fetched would not be known to the next.
 const ownHost = "http://api.test"
 
 func ownList(n int) []string {
