@@ -10,7 +10,7 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// virtual is a clock that stands still until it is set. As nobody ever waits, the gate only asks
+// virtual is a clock that stands still until it is set. As no caller ever waits, the gate only asks
 // it for the time; the methods that wait are not there, and panic.
 type virtual struct {
 	clock.Clock

@@ -1,4 +1,4 @@
-// Adaptive shows how well an adaptive gate finds a limit that nobody has told it:
+// Adaptive shows how well an adaptive gate finds a limit that it was not told:
 //
 //	go run ./examples/adaptive                # the table
 //	go run ./examples/adaptive -plot out.svg  # … and the interval over time, as a picture
@@ -20,7 +20,7 @@
 //   - founding rule: the same for the plain rule, which doubles the interval once a generation
 //     and multiplies it by 0.9 on every success.
 //
-// The lines below are about a far side whose limit stays, and that says with each refusal when to
+// The lines below are about a far side with a limit that stays, and that says with each refusal when to
 // come again, in whole seconds of a hundred intervals: a token bucket, as above, and a window of 100
 // calls that slides, as the column burst says. There a refusal is dear: it holds up a hundred calls,
 // and six of those are a tenth of the run.
@@ -30,8 +30,8 @@
 //
 // A latency that varies makes calls arrive in clumps, and a far side with a burst of 1 refuses
 // those at any pace; one refusal doubles the interval for a round trip. So the lines with ±20%
-// and a latency of an interval or more are low for everybody who keeps to that: for burst 1, the
-// best steady pace of somebody who knows the limit all the time gets 95, 84, 54, 25 and 15 from top
+// and a latency of an interval or more are low for every client that keeps to that: for burst 1, the
+// best steady pace of a client that knows the limit all the time gets 95, 84, 54, 25 and 15 from top
 // to bottom, and for burst 5 at 50 intervals 85.
 //
 // The exit status is 0 if all went well, 1 if the picture could not be written, and 2 if a flag

@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"image/color"
 	"io"
-	"strconv"
 	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/escapement-go/escapement/examples/internal/picture"
 )
 
-// Colours that can be told apart by everybody (Okabe and Ito).
+// Colours that colour-blind readers can tell apart, too (Okabe and Ito).
 var colours = map[int]color.Color{
 	1: color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
 	5: color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
@@ -23,14 +22,7 @@ var colours = map[int]color.Color{
 // plotTo draws the interval over time for a client that was told too much, one panel for each
 // latency, and writes it to w as SVG.
 func plotTo(w io.Writer) error {
-	canvas := vgsvg.New(24*vg.Centimeter, vg.Length(len(latencies))*6*vg.Centimeter)
-	tiles := draw.Tiles{
-		Rows: len(latencies), Cols: 1,
-		PadX: vg.Millimeter, PadY: 4 * vg.Millimeter,
-		PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter,
-		PadLeft: 3 * vg.Millimeter, PadRight: 5 * vg.Millimeter,
-	}
-	var panels [][]*plot.Plot
+	var panels []*plot.Plot
 	for _, latency := range latencies {
 		p, err := panel(latency)
 		if err != nil {
@@ -39,27 +31,19 @@ func plotTo(w io.Writer) error {
 		if len(panels) > 0 {
 			p.Legend = plot.NewLegend() // that of the first panel is for all
 		}
-		panels = append(panels, []*plot.Plot{p})
+		panels = append(panels, p)
 	}
-	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
-		panels[i][0].Draw(row[0])
-	}
-	_, err := canvas.WriteTo(w)
-	return err
+	return picture.Write(w, "svg", 24*vg.Centimeter, 6*vg.Centimeter, panels...)
 }
 
 // panel draws the interval at one latency, and that of the far side.
 func panel(latency float64) (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text = fmt.Sprintf("round trip %v, told %.2f × the limit", latency, 1/0.6)
-	p.X.Label.Text = "time, in the far side's first intervals"
-	p.Y.Label.Text = "interval"
-	p.X.Max = float64(3 * phase / unit)
-	p.X.Tick.Marker = every(1000)
+	p := picture.New(fmt.Sprintf("round trip %v, told %.2f × the limit", latency, 1/0.6),
+		"time, in the far side's first intervals", "interval")
+	p.X.Min, p.X.Max = 0, float64(3*phase/unit)
+	p.X.Tick.Marker = picture.Every(1000)
 	p.Y.Min, p.Y.Max = 0, 5
-	p.Y.Tick.Marker = every(1)
-	p.Legend.Top = true
-	p.Add(plotter.NewGrid())
+	p.Y.Tick.Marker = picture.Every(1)
 	for _, burst := range bursts {
 		d := world{latency: latency, burst: burst, told: 0.6, seed: 1}
 		var points plotter.XYs
@@ -90,16 +74,6 @@ func panel(latency float64) (*plot.Plot, error) {
 	p.Add(line)
 	p.Legend.Add("limit", line)
 	return p, nil
-}
-
-// every is a tick at each multiple of a step.
-type every int
-
-func (e every) Ticks(lo, hi float64) (ticks []plot.Tick) {
-	for x := int(lo); x <= int(hi); x += int(e) {
-		ticks = append(ticks, plot.Tick{Value: float64(x), Label: strconv.Itoa(x)})
-	}
-	return ticks
 }
 
 func point(at, interval time.Duration) plotter.XY {

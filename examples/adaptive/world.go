@@ -37,7 +37,7 @@ type outcome struct{ well, throttled, possible int }
 func (o outcome) goodput() float64 { return 100 * float64(o.well) / float64(o.possible) }
 func (o outcome) share() float64   { return 100 * float64(o.throttled) / float64(o.well+o.throttled) }
 
-// client is who makes the calls.
+// client makes the calls.
 type client interface {
 	// next returns the time until the next call may be made.
 	next() time.Duration
@@ -58,7 +58,7 @@ func limit(at time.Duration) (interval, until time.Duration) {
 	return unit, 1 << 62
 }
 
-// farSide is who says yes or no.
+// farSide admits or refuses calls.
 type farSide interface {
 	// take lets a call that arrives at now through, or throttles it and tells how long it
 	// will be until one is let through.

@@ -20,10 +20,10 @@ import (
 
 	"github.com/benbjohnson/clock"
 	"golang.org/x/time/rate"
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/escapement-go/escapement/examples/internal/picture"
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/pace"
 )
@@ -55,12 +55,12 @@ func limiters(clk clock.Clock) []limiter {
 	}
 }
 
-// simulate returns, for each limiter and each step, how many it let through by then.
+// simulate returns, for each limiter and each instant, how many it has granted by then.
 func simulate() ([]limiter, [][]int) {
 	clk := clock.NewMock()
 	all := limiters(clk)
 	through := make([][]int, len(all))
-	for range steps {
+	for range steps + 1 {
 		for i, l := range all {
 			n := 0
 			if len(through[i]) > 0 {
@@ -123,14 +123,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func draw(file string, all []limiter, through [][]int) error {
-	p := plot.New()
-	p.Title.Text = "“100 per second”, asked for all the time"
-	p.X.Label.Text = "seconds"
-	p.Y.Label.Text = "let through within the last second"
+	p := picture.New("“100 per second”, asked for all the time", "seconds", "granted within the last second")
+	p.X.Min, p.X.Max = 0, (steps * step).Seconds()
+	p.X.Tick.Marker = picture.Every(1)
 	p.Y.Min, p.Y.Max = 0, 250
-	p.Legend.Top = true
+	p.Y.Tick.Marker = picture.Every(50)
 	for i, l := range all {
-		points := make(plotter.XYs, steps)
+		points := make(plotter.XYs, steps+1)
 		for at := range points {
 			points[at].X = (time.Duration(at) * step).Seconds()
 			points[at].Y = float64(lastSecond(through[i], at))
@@ -146,8 +145,11 @@ func draw(file string, all []limiter, through [][]int) error {
 		p.Add(line)
 		p.Legend.Add(l.name, line)
 	}
-	p.Add(plotter.NewGrid())
-	return p.Save(16*vg.Centimeter, 9*vg.Centimeter, file)
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(picture.Write(f, filepath.Ext(file)[1:], 18*vg.Centimeter, 10*vg.Centimeter, p), f.Close())
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

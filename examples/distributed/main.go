@@ -3,7 +3,7 @@
 //	go run ./examples/distributed
 //
 // It starts a private redis-server on loopback, an API that takes 100 calls in any second and not one
-// more, and three worker processes of twenty callers each, who share a gate of redisgate. The table
+// more, and three worker processes of twenty callers each, which share a gate of redisgate. The table
 // shows what the API saw: each worker's share, and the worst second against the limit.
 //
 // In a terminal, keys make things go wrong: 1 to 9 kill that worker, or start it again; s kills the

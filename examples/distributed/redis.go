@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// server is the Redis that the workers use: a private one, or somebody's.
+// server is the Redis that the workers use: a private one, or one that runs already.
 type server struct {
 	url    string
-	dir    string // of a private one; "": it is somebody's
+	dir    string // of a private one; "": it ran already
 	port   int
 	cmd    *exec.Cmd // nil: it is not running
 	paused bool

@@ -57,7 +57,7 @@ func newStage(url string, workers int) (*stage, error) {
 	return s, nil
 }
 
-// ServeHTTP notes whose call it is, and lets the API answer.
+// ServeHTTP notes which process made the call, and lets the API answer.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if n, err := strconv.Atoi(r.Header.Get("Worker")); err == nil && n >= 1 && n <= len(s.calls) {
 		s.mu.Lock()

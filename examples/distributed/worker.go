@@ -23,8 +23,8 @@ const (
 	asAPI    = "DISTRIBUTED_API"
 )
 
-// work is the main function of a worker: twenty callers who share the gate with those of others. It
-// ends when nobody is there any more who could tell it to.
+// work is the main function of a worker: twenty callers that share the gate with those of others. It
+// ends when its parent process has.
 func work() error {
 	o, err := redis.ParseURL(os.Getenv(asRedis))
 	if err != nil {

@@ -69,11 +69,11 @@ func newCaller(o *options) *caller {
 
 // bodyOnce is an empty body of which net/http does not know that it could be sent again.
 //
-// When a connection that was used before is cut, net/http takes it that the server had closed it for
-// being idle, and by itself sends a request again that may be repeated. The server may have counted both,
+// When a connection that was used before is cut, net/http assumes that the server closed it for being
+// idle. By itself it then sends a request that may be repeated once more. The server may have counted both,
 // and only one has passed the gate. No RoundTripper can see it. It does not happen if there is a body without
-// a GetBody, and this one adds nothing to what is sent: for these methods net/http looks first whether
-// there is anything in it.
+// a GetBody. This one adds nothing to what is sent: for these methods net/http looks first whether there
+// is anything in it.
 type bodyOnce struct{}
 
 func (bodyOnce) Read([]byte) (int, error) { return 0, io.EOF }

@@ -40,9 +40,9 @@ func newFanout(o *options, urls []string, n int) *fanout {
 
 // run makes the calls, sends a result for each that was made, and returns when the last has ended.
 // When start ends, no more are started, and none is made again. When work ends, those in flight are cut.
-// The error is [gate.ErrGaveUp], if the gate let nobody in any more.
+// The error is [gate.ErrGaveUp], if the gate admits no call any more.
 //
-// Whoever calls run must receive the results until it returns: a call keeps its place in the queue until
+// The caller must receive the results until run returns: a call keeps its place in the queue until
 // its result is taken.
 func (f *fanout) run(start, work context.Context, results chan<- result) error {
 	g, ctx := group.WithContext(start)
@@ -69,6 +69,6 @@ func (f *fanout) run(start, work context.Context, results chan<- result) error {
 	if err := g.Wait(); gaveUp(err) {
 		return err
 	}
-	// Any other error is that start has ended. Whoever ended it knows.
+	// Any other error is that start has ended, which its owner knows.
 	return nil
 }

@@ -18,8 +18,8 @@ type gates struct {
 // one call a minute, and something else is wrong.
 const giveUp = 16
 
-// newGates makes the gate that the flags ask for. A call enters the members of an All at one instant:
-// it never holds a slot while it waits for its time, and never uses up its time while it waits for a slot.
+// newGates makes the gate that the flags ask for. A call enters the members of an All at one instant. So
+// it holds no slot while it waits for its time, and uses up no time while it waits for a slot.
 //
 // With -adaptive the rate is one that listens. As a member of an All it hears how each call went, like the
 // others, so nothing else is different.

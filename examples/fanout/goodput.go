@@ -10,7 +10,7 @@ import (
 
 // goodput is what was made of a limit, by the server's own log.
 type goodput struct {
-	skipped time.Duration // left out: in the beginning nobody knows the limit
+	skipped time.Duration // left out: in the beginning the gate does not know the limit
 	span    time.Duration // what is left
 	calls   int
 	good    int     // answered 200

@@ -10,8 +10,8 @@ import (
 	"github.com/escapement-go/escapement/examples/internal/urllist"
 )
 
-// readURLs returns the URLs that are to be fetched, or none if the program is to call its own API:
-// those in the file named, or else those on standard input.
+// readURLs returns the URLs that are to be fetched: those in the file named, or else those on standard
+// input. It returns none if the program is to call its own API.
 func (p *program) readURLs(name string) ([]string, error) {
 	switch name {
 	case "":
@@ -49,8 +49,8 @@ func given(stdin io.Reader) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice == 0
 }
 
-// readStdin waits for standard input to end. Whoever left a pipe open by mistake is told what
-// the program is waiting for.
+// readStdin waits for standard input to end. It tells after a while what the program is waiting for, in
+// case a pipe was left open by mistake.
 func (p *program) readStdin() ([]string, error) {
 	hint := time.AfterFunc(3*time.Second, func() {
 		fmt.Fprintln(p.stderr, "fanout: reading URLs from standard input (for the program's own API: < /dev/null)")

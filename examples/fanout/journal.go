@@ -30,7 +30,7 @@ type bin struct {
 // mostBins is finer than a picture can show.
 const mostBins = 240
 
-// newJournal returns a journal whose bins hold about ten calls at the rate asked for: with fewer, what
+// newJournal returns a journal with bins that hold about ten calls at the rate asked for: with fewer, what
 // shows is which side of an edge a call fell on.
 func newJournal(o *options) *journal {
 	width := 10 * time.Millisecond
@@ -93,7 +93,7 @@ func (j *journal) binLocked(at time.Time) *bin {
 	return &j.bins[i]
 }
 
-// heldFor returns for how long Retry-After held everyone, up to the instant given.
+// heldFor returns for how long Retry-After held all calls, up to the instant given.
 func (j *journal) heldFor(now time.Time) time.Duration {
 	return j.held - max(0, j.until.Sub(now))
 }

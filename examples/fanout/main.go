@@ -1,21 +1,21 @@
-// Fanout makes many calls at once and keeps a strict limit while it does:
+// Fanout is the full tour: it makes many calls at once, keeps a strict limit while it does, and has a flag for
+// most of what the library can do. For a first program see quickstart.
 //
 //	go run ./examples/fanout                        # 500 calls to an API of its own
 //	go run ./examples/fanout -urls list.txt         # fetch these, one URL a line
 //	go run ./examples/fanout -rate 5/10s < list.txt # the same, from standard input, slowly
 //	go run ./examples/fanout -retries 3 -adaptive -api-mood below -plot pace.svg
 //
-// It is the library in one page: a group of goroutines ([group.Group]) that pass one gate, which
-// is made of three ([gate.All]). A rate spaces the calls evenly, a window sees to it that no span
-// of time holds too many of them, and a concurrency limit bounds those in flight. A call goes when
-// all three let it, and takes from all three at once. See gates.go and fanout.go; the rest is a
-// program like any other.
+// Its heart is a group of goroutines ([group.Group]) that pass one gate, which is made of three
+// ([gate.All]). A rate spaces the calls evenly, a window sees to it that no span of time holds too many of
+// them, and a concurrency limit bounds those in flight. A call is admitted when all three have room, and
+// takes from all three at once. See gates.go and fanout.go; the rest is a program like any other.
 //
 // # The calls
 //
 // Without URLs, the program starts a strict API on the loopback interface and calls that. It is
 // package strictapi: a real HTTP server that counts what arrives, answers 429 to one call too many
-// and bans whoever goes on regardless. Its limit is the one that the flags promise to keep, unless
+// and bans callers that go on regardless. Its limit is the one that the flags promise to keep, unless
 // -api-limit and -api-in-flight say otherwise, so a run without a refusal is a promise kept,
 // by the far side's own log.
 //
@@ -34,7 +34,7 @@
 // limit. What failed with 408, 425, 500, 502, 503 or 504, or got no whole answer, is made again if the
 // method is safe to repeat; what was refused with 429 is in any case. See retry.go.
 //
-// With -adaptive the rate is a [gate.Adaptive]: at a 429 all calls slow down as one, nobody enters until
+// With -adaptive the rate is a [gate.Adaptive]: at a 429 all calls slow down as one, no call enters until
 // its Retry-After has passed, and then the pace comes back to what -rate says, as far as the server lets
 // it. A 429 is no failure then, and not counted against -retries: the call queues again. Should even the
 // slowest pace be refused, the run ends. Without -adaptive a 429 counts like any failure.
@@ -54,7 +54,7 @@
 //
 // Its ban is the strictest there is, for good at the first call after a 429, but not in the first two of
 // these moods: there a 429 can't be foreseen, and other calls are under way when it comes. So they are
-// forgiven for two seconds, which is longer than a Retry-After here. Who goes on after that is banned.
+// forgiven for two seconds, which is longer than a Retry-After here. A caller that goes on after that is banned.
 //
 // Retry-After counts whole seconds. At 100 calls a second even a 429 that is over after 10 ms costs
 // the time of 100 calls, so that what is reached against a mood is decided by how often the pace is tried that

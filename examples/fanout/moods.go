@@ -31,8 +31,8 @@ const (
 	slowFactor = 5.0  // by how much
 
 	// patience is for how long after a 429 the API forgives further calls. It is longer than Retry-After,
-	// so that whatever was under way when the 429 came is forgiven, however late it arrives. Who
-	// calls on for longer than that, and is refused again and again, is banned all the same.
+	// so that calls under way when the 429 came are forgiven, however late they arrive. A client that
+	// goes on for longer than that, and is refused again and again, is banned all the same.
 	patience = 2 * time.Second
 )
 

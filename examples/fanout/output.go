@@ -11,7 +11,7 @@ import (
 
 // lines writes results as lines of JSON. One goroutine uses it.
 type lines struct {
-	w   *bufio.Writer // nil: nobody wants them
+	w   *bufio.Writer // nil: they are not wanted
 	enc *json.Encoder
 	f   io.Closer // nil: not ours to close
 }

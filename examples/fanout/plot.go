@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+
+	style "github.com/escapement-go/escapement/examples/internal/picture"
 )
 
 // pictures are the kinds of picture that -plot can draw.
@@ -46,12 +47,7 @@ func (p *picture) write(f *os.File) error {
 }
 
 func (p *picture) draw(w io.Writer, format string) error {
-	pl := plot.New()
-	pl.Title.Text = "The pace over time"
-	pl.X.Label.Text = "seconds"
-	pl.Y.Label.Text = "calls a second"
-	pl.Legend.Top, pl.Legend.Padding, pl.Legend.XOffs = true, vg.Points(1.5), -vg.Points(6)
-	pl.Add(plotter.NewGrid())
+	pl := style.New("The pace over time", "seconds", "calls a second")
 	for _, c := range []struct {
 		name   string
 		points plotter.XYs
@@ -82,12 +78,7 @@ func (p *picture) draw(w io.Writer, format string) error {
 	pl.Y.Min = 0
 	pl.Y.Max *= 1.35
 	pl.X.Min, pl.X.Max = 0, max(p.end, time.Millisecond).Seconds()
-	to, err := pl.WriterTo(18*vg.Centimeter, 10*vg.Centimeter, format)
-	if err != nil {
-		return err
-	}
-	_, err = to.WriteTo(w)
-	return err
+	return style.Write(w, format, 18*vg.Centimeter, 10*vg.Centimeter, pl)
 }
 
 // counted returns how many a second there were in each bin. The last one is left out where others are:

@@ -135,7 +135,7 @@ func (p *program) draw(o *options, f *fanout, end time.Time) error {
 }
 
 // watch stops the start of calls at the first signal and cuts those in flight at the second; a third one
-// ends the program, as if nobody watched. The function that it returns ends it.
+// ends the program, as if no goroutine watched. The function that it returns ends it.
 func watch(stop, cut context.CancelCauseFunc) (end func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

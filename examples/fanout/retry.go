@@ -12,11 +12,11 @@ import (
 	"github.com/escapement-go/escapement/retry/retryhttp"
 )
 
-// mostRetries is far beyond what helps anybody.
+// mostRetries is far beyond what helps.
 const mostRetries = 1000
 
-// newPolicy returns the policy that the flags ask for, or nil if the calls are made once each and nobody
-// listens to how they went.
+// newPolicy returns the policy that the flags ask for, or nil if the calls are made once each and the
+// gate does not listen to how they went.
 //
 // The gate is the policy's: each attempt enters it, not the call as a whole. So a retry pays its way,
 // and a call that waits to be made again holds no slot.
@@ -82,7 +82,7 @@ func (f *fanout) verdict(r *result) error {
 	return err
 }
 
-// gaveUp reports whether the gate lets nobody in any more.
+// gaveUp reports whether the gate has given up, and admits no call any more.
 func gaveUp(err error) bool { return errors.Is(err, gate.ErrGaveUp) }
 
 // judge notes what an answer says about another attempt.

@@ -12,8 +12,8 @@ import (
 )
 
 // ownHost is where the URLs of the program's own list lead. There is no such host: the API
-// listens on another port in every run, and the list must be the same in all of them, or what
-// one run has fetched would not be known to the next.
+// listens on another port in every run. The list must be the same in all of them, or what one run has
+// fetched would not be known to the next.
 const ownHost = "http://api.test"
 
 func ownList(n int) []string {
@@ -24,7 +24,7 @@ func ownList(n int) []string {
 	return urls
 }
 
-// startAPI starts the program's own API, which demands what the flags promise. It bans who calls
+// startAPI starts the program's own API, which demands what the flags promise. It bans callers that call
 // on for longer than two seconds after a 429, by when whatever was under way has arrived.
 func startAPI(o *options) (*strictapi.Server, error) {
 	options := &strictapi.Options{

@@ -49,8 +49,8 @@ type fetcher struct {
 	retries atomic.Int64 // of these, the ones that were not the first for their item
 }
 
-// newFetcher returns a fetcher that keeps the limit. If it comes after another one, whose calls the
-// far side may still count, it waits until these are forgotten.
+// newFetcher returns a fetcher that keeps the limit. If it comes after another one, the far side may
+// still count the calls of that one, and the fetcher waits until they are forgotten.
 func newFetcher(o *options, api *strictapi.Server, after bool) *fetcher {
 	n, span := o.limit.Count(), o.limit.Span()
 	f := &fetcher{
@@ -152,8 +152,8 @@ func withoutURL(err error) error {
 }
 
 // bodyOnce is an empty body of which net/http does not know that it could be sent again. Otherwise
-// it would send a request again by itself when a connection is cut that was used before: a
-// call that has not passed the gate, and that nobody counts.
+// it would send a request again by itself when a connection is cut that was used before. Such a call
+// has not passed the gate, and is not counted.
 type bodyOnce struct{}
 
 func (bodyOnce) Read([]byte) (int, error) { return 0, io.EOF }

@@ -36,7 +36,7 @@ func (p *program) readList(o *options) ([]string, error) {
 	return urls, err
 }
 
-// parseCSV reads the URLs in a column of a CSV whose first line names the columns.
+// parseCSV reads the URLs in a column of a CSV. Its first line names the columns.
 func parseCSV(r io.Reader, name, column string) ([]string, error) {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true

@@ -18,12 +18,12 @@
 // # The calls
 //
 // The list is the file that is named, or standard input if that is -. It has one URL a line;
-// blank lines and those that begin with # are passed over. A file whose name ends in .csv, and
+// blank lines and those that begin with # are passed over. A file with a name that ends in .csv, and
 // anything with -column, is a CSV with a header. The whole list is read and checked first, so a
 // bad line means that nothing was called and no database was made.
 //
 // Without a list the program starts an API of its own, package strictapi, which refuses what is
-// over its limit, bans who goes on regardless, and writes down what arrives. It is in a bad mood,
+// over its limit, bans a client that goes on regardless, and writes down what arrives. It is in a bad mood,
 // so that there is something to be tried again: it answers one call of twenty with 503 and cuts
 // one connection of fifty. With -calm it does not.
 //
@@ -34,8 +34,8 @@
 // # The database
 //
 // It is one table of SQLite, [schema], with a row for each URL of the list, whatever became of it.
-// A 404 stops nothing: its row has the status and an error, and so has that of a call whose tries
-// were used up. A row that is there is not called for again, unless -again says that those with
+// A 404 stops nothing: its row has the status and an error, and so has that of a call that has
+// used up its tries. A row that is there is not called for again, unless -again says that those with
 // an error are to be.
 //
 // The rows belong to one list, by their position. The list may grow at its end; with any other

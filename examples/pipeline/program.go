@@ -95,7 +95,7 @@ func (p *program) print(o *options) int {
 }
 
 // watch calls stop at the first signal, or when ctx ends, and cut at the second; a third one ends
-// the program, as if nobody watched. The function that it returns ends it.
+// the program, as if no goroutine watched. The function that it returns ends it.
 func watch(ctx context.Context, stop, cut func()) (end func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -10,7 +10,7 @@ import (
 	"github.com/escapement-go/escapement/examples/strictapi"
 )
 
-// api is an API whose calls are judged twice: together, and by route.
+// api is an API that judges its calls twice: together, and by route.
 type api struct {
 	url    string
 	all    *strictapi.Server

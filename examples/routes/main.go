@@ -11,7 +11,7 @@
 // knows nothing of limits. Should the API refuse after all, or fail, the call is made again.
 //
 // The figures that it prints are the API's own. Each of its limits is a strictapi.LeakyBucket, and
-// whoever goes on after a refusal is banned.
+// a caller that goes on after a refusal is banned.
 package main
 
 import (

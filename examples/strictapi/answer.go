@@ -42,7 +42,7 @@ func (a answer) write(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(a.status)
-	// An error here means that the client is gone, and then there is nobody to tell.
+	// An error here means that the client is gone.
 	_, _ = io.WriteString(w, a.message+"\n")
 }
 
@@ -73,7 +73,7 @@ func (q *quota) set(h http.Header) {
 }
 
 // retryAfter returns the value of a Retry-After field for a wait that begins at the instant now, and
-// the instant that the field names: both of its forms tell whole seconds, so it is rounded up.
+// the instant that the field names. Both of its forms tell whole seconds, so it is rounded up.
 func retryAfter(epoch time.Time, now, wait time.Duration, date bool) (value string, until time.Duration) {
 	wait = min(wait, forever-now-time.Second) // rounded up, until must still fit
 	if !date {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Ban says what becomes of a client that goes on after a 429. A nil *Ban bans nobody: then Retry-After
+// Ban says what becomes of a client that goes on after a 429. A nil *Ban bans no client: then Retry-After
 // is advice, and the limit alone decides. The zero Ban is the strictest: the first call that arrives
 // before Retry-After has passed bans its client until the end.
 //
@@ -14,7 +14,7 @@ import (
 // instants that 429s named, the latest counts. While strikes are left such a call is judged like any
 // other. Strikes do not fade, but a ban that ends takes them with it.
 //
-// A 429 for concurrency has no Retry-After, as nobody knows when a slot comes free, and so it is never
+// A 429 for concurrency has no Retry-After, because when a slot comes free is not known. So it is never
 // followed by a strike.
 type Ban struct {
 	// Strikes is how many strikes are forgiven before the next one bans. 0 means none.

@@ -1,14 +1,14 @@
 // Package strictapi is an HTTP API with a strict limit, for examples and tests.
 //
 // It is a real net/http server on the loopback interface that treats its clients as rate-limited APIs
-// do. It refuses with 429, says in Retry-After when to come back, tells in RateLimit fields what is
-// left, bans whoever goes on regardless, takes its time to answer, fails when it is told to, and writes
-// down the exact instant at which every call arrived. So a program that claims to hold a limit can be
-// shown to hold it, by the far side.
+// do. It refuses with 429, says in Retry-After when to come back, and tells in RateLimit fields what is
+// left. It bans clients that go on regardless, takes its time to answer, and fails when it is told to. It
+// writes down the exact instant at which every call arrived. So a program that claims to hold a limit can
+// be shown to hold it, by the far side.
 //
 // The words, each with one meaning:
 //
-//   - A client is whoever shares a key: by default a remote host, see [Options.Key]. Every client has
+//   - A client is all callers that share a key: by default a remote host, see [Options.Key]. Every client has
 //     a limit, concurrency slots and a record of strikes of its own.
 //   - An arrival is the instant at which the handler took up a call. All instants are time.Durations
 //     since the server was made, on one monotonic clock, and never run backward.

@@ -40,6 +40,26 @@ func Example() {
 	// 4 calls, 2 refused, 4 in the worst hour
 }
 
+// A client that makes two calls and wants no more.
+func ExampleDemo() {
+	api, err := strictapi.Start(strictapi.Demo())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer api.Close()
+	for range 2 {
+		res, err := http.Get(api.URL())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		res.Body.Close()
+	}
+	fmt.Println(api.Report())
+	// Output: the API saw 2 calls (2 × 200), refused 0, at most 2 in any second and 1 in flight
+}
+
 func ExampleNew() {
 	api := strictapi.New(&strictapi.Options{Key: strictapi.HeaderKey("Api-Key")})
 	mux := http.NewServeMux()

@@ -2,11 +2,11 @@ package strictapi
 
 import "time"
 
-// StatusAbandoned is the status logged for a call whose client went away before it was answered.
+// StatusAbandoned is the status logged for a call with a client that went away before it was answered.
 // No answer carries it. The number is the one that nginx made customary.
 const StatusAbandoned = 499
 
-// StatusDropped is the status logged for a call whose connection the server cut: see [Drop].
+// StatusDropped is the status logged for a call with a connection that the server cut: see [Drop].
 // No answer carries it. The number is the one that nginx uses for the same.
 const StatusDropped = 444
 
@@ -28,7 +28,7 @@ const blockSize = 1024
 type arrivalLog struct {
 	blocks    []*[blockSize]Arrival
 	size      int
-	abandoned []int // numbers of the entries whose client went away
+	abandoned []int // numbers of the entries with a client that went away
 }
 
 // append adds an entry and returns its number.

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A Mood says what goes wrong with a call that the server lets through: the call-th one, counted from 0
-// in the order of arrival, which arrived at the instant at. These are the numbers that a [Latency]
-// gets too. A Mood can be any function; [Always] and [Share] make the usual ones, and [Between]
+// A Mood says what goes wrong with a call that the server lets through. call is the number of such calls
+// that arrived before it, and at the instant at which it arrived, as for a [Latency]. A Mood can be any function; [Always] and [Share] make the usual ones, and [Between]
 // confines one to a span of time.
 //
 // A Mood is a pure function, so the same calls meet the same faults in every run, and it is safe for
@@ -16,12 +15,12 @@ import (
 // the server.
 type Mood func(call int, at time.Duration) Fault
 
-// A Fault takes the place of the answer 200. It does not take the place of the work: a call that meets
+// A Fault takes the place of the answer 200. It does not take the place of the work. A call that meets
 // one has used up its share of the limit, holds a slot, and takes as long as its Latency says. So a
 // client that repeats such a call needs room in its limit for the repetition. A server that fails
 // before it counts is kinder, and no test of a client.
 //
-// A refused call meets no fault: 429 and 403 are answered in any mood. And a fault is no refusal: whoever
+// A refused call meets no fault: 429 and 403 are answered in any mood. And a fault is no refusal: a client that
 // comes back before the RetryAfter of a fault has passed gets no strike for it.
 //
 // The zero Fault is none.
@@ -37,12 +36,12 @@ type Fault struct {
 
 // Drop is the place in an answer at which the connection is cut. The call is logged with StatusDropped.
 //
-// The server cuts as every net/http handler does, with a panic of http.ErrAbortHandler. Whoever calls
+// The server cuts as every net/http handler does, with a panic of http.ErrAbortHandler. A caller of
 // ServeHTTP without net/http around it meets that panic.
 //
-// Beware of counting drops at the client: http.Transport by itself sends a call again that it may repeat
-// (GET, HEAD, OPTIONS, TRACE, or with an Idempotency-Key) and that was cut before the header on a
-// connection used before. The server sees and counts two calls where the client's code made one.
+// Beware of counting drops at the client. http.Transport by itself sends a call again that was cut before
+// the header on a connection used before. It does so if it may repeat the call: GET, HEAD, OPTIONS, TRACE,
+// or one with an Idempotency-Key. The server sees and counts two calls where the client's code made one.
 type Drop int
 
 const (

@@ -16,7 +16,7 @@ type Phase struct {
 // Phases is a limit that changes: first is in force from the epoch on, and each of the later ones from
 // its own instant on.
 //
-// What it advertises changes at the same instants; for a change that nobody is told of, see
+// What it advertises changes at the same instants; for a change that no client is told of, see
 // [Advertise]. Policy returns that of first.
 //
 // A change is no fresh start. Every call let through before it counts as if the limit had been there

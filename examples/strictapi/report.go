@@ -2,7 +2,10 @@ package strictapi
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,6 +31,16 @@ type Report struct {
 // window [t, t+window). Worst(time.Second) is the worst second. It takes time proportional to Calls.
 // It panics if window is not positive.
 func (r Report) Worst(window time.Duration) int { return WorstWindow(r.instants, window) }
+
+// String returns the report as a line, with the worst second.
+func (r Report) String() string {
+	var by []string
+	for _, status := range slices.Sorted(maps.Keys(r.ByStatus)) {
+		by = append(by, fmt.Sprintf("%d × %d", r.ByStatus[status], status))
+	}
+	return fmt.Sprintf("the API saw %d calls (%s), refused %d, at most %d in any second and %d in flight",
+		r.Calls, strings.Join(by, ", "), r.Refusals, r.Worst(time.Second), r.PeakInFlight)
+}
 
 // WorstWindow returns the largest number of instants in any half-open window [t, t+window).
 // The instants must be in ascending order; equal ones count each.

@@ -46,7 +46,7 @@ type Options struct {
 	Ban *Ban
 
 	// Key tells one client from another. It may be called by many goroutines at once.
-	// nil means by remote host, which on the loopback interface makes everybody one client.
+	// nil means by remote host, which on the loopback interface makes all callers one client.
 	Key func(*http.Request) string
 }
 
@@ -81,9 +81,9 @@ type Server struct {
 
 	listening *listening // nil unless started
 
-	// mu guards what is below. It is held for a few steps of arithmetic per call: no waiting, no
-	// input or output, and no function of the caller's but Meter.Take and a Mood may happen under it,
-	// because whoever waits for it arrives later than he should.
+	// mu guards what is below. It is held for a few steps of arithmetic per call, because a call that waits
+	// for it arrives later than it should. There is no waiting, input or output under it, and of the
+	// caller's functions only Meter.Take and a Mood are called.
 	mu       sync.Mutex
 	clients  map[string]*client
 	log      arrivalLog
