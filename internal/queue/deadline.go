@@ -41,8 +41,8 @@ func (s *Set) outlooks(now int64) outlooks {
 }
 
 // review refuses all entries whose wait has come to outlast their deadline, or whose cost the
-// capacity, after a plan was changed. They are looked at one by one only if one of them may be
-// affected: if the last of them may go too late for any deadline, or the dearest costs too much.
+// capacity, after a plan was changed. They are looked at one by one only if one of them may be affected. That
+// is so if the last of them may go too late for any deadline, or if the dearest costs too much.
 func (s *Set) review(g *Group) {
 	now := s.read(g)
 	latest, fit := now, true

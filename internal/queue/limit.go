@@ -20,9 +20,9 @@ type Limit interface {
 	// A limit that admits nothing more returns 0.
 	Capacity() int
 
-	// Due returns the first instant at which an entry may go that counts from since on, and comes
-	// behind others that cost ahead; Never where only other entries can make it possible. An instant
-	// that is not after now means that it may go. A Limit with a clock that can return Never is a
+	// Due returns the first instant at which an entry may go. It counts from since on, and comes behind
+	// others that cost ahead. The instant is Never where only other entries can make it possible. One
+	// that is not after now means that the entry may go. A Limit with a clock that can return Never is a
 	// [Planner], too, or an entry with a deadline is refused for it.
 	Due(now, since int64, ahead uint64, cost int) int64
 
@@ -71,9 +71,9 @@ type Lateness interface {
 // Planner is a Limit to which not only the sum of the costs in front of an entry matters. For any other,
 // Due with that sum is exact.
 type Planner interface {
-	// Plan returns the instant before which an entry certainly can't go that comes behind others that
-	// cost ahead, none of them more than dearest, and one by which it will have gone if only time
-	// keeps it back.
+	// Plan returns bounds for an entry that comes behind others, which cost ahead, and none of them more
+	// than dearest. The entry can't go before least. It will have gone by latest, if only time keeps it
+	// back.
 	Plan(now int64, ahead uint64, cost, dearest int) (least, latest int64)
 	// Outlook plays the limit forward.
 	Outlook(now int64) Outlook

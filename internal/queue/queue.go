@@ -11,8 +11,7 @@ import (
 // lock of its group, but for those that Init sets.
 //
 // The limit says when an entry may go, and is charged for it. The queue sees to it that the first head is
-// looked at then: it has an alarm for that, and is marked whenever something happens that the limit may
-// have more room for.
+// looked at then: it has an alarm. It is also marked whenever the limit may have more room.
 type Queue struct {
 	limit    Limit
 	freezer  Freezer  // the limit, where it is one; else nil

@@ -15,8 +15,8 @@ type numbers struct{ first, last uint64 }
 // mostRuns is how many runs are kept. Where there are more, the older half is forgotten.
 const mostRuns = 1024
 
-// Once notes that the entry with the given mark is settled, and reports whether that is the first time, as
-// far as is known: of entries from before Track it is not.
+// Once notes that the entry with the given mark is settled, and reports whether that is the first time. Of
+// entries from before Track that is not known: then it is taken for the first.
 func (s *Schedule) Once(mark uint64) bool {
 	s.Track()
 	if s.past == nil || mark&numbered == 0 {
