@@ -191,7 +191,10 @@ func (l aLine) play() error {
 			a, b := group.Tee(g, in)
 			in = a
 			g.Go(func() error {
-				err := group.ForEach(g, b, func(context.Context, int) error { return nil }, nil)
+				err := group.ForEach(g, b, func(_ context.Context, n int) error {
+					time.Sleep(time.Duration(n*7%(p.Takes+1)) * ms)
+					return nil
+				}, nil)
 				edit(func(b *lineBooks) { b.teed = append(b.teed, err) })
 				return err
 			})
