@@ -332,16 +332,17 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 	return j.pass(), true
 }
 
-// which returns what the capacity of a limit is called, and which gate it is, for an error.
+// which returns what the capacity of a limit is called, and which gate it is, for an error. The composite's
+// own hold is none of its gates.
 func (a *Composite) which(limit int) (capacity, gate string) {
-	by, m := a.holds[0].by, member(&a.hold)
-	if limit < len(a.holds) {
-		by, m = a.holds[limit].by, a.holds[limit].to
-	} else {
-		r := &a.inside[limit-len(a.holds)]
-		by, m = r.by, r.to
+	switch {
+	case limit < a.own:
+		return "", ""
+	case limit < len(a.holds):
+		return "", fmt.Sprintf("gate %d, an All that is held", a.holds[limit].by[0].side+1)
 	}
-	return m.kind().capacity, fmt.Sprintf("gate %d, %s", by[0].side+1, m.describe())
+	m := &a.inside[limit-len(a.holds)]
+	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.by[0].side+1, m.to.describe())
 }
 
 // enterOutside enters the gates outside, one after the other. It takes everything back if one of them fails

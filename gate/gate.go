@@ -59,9 +59,9 @@ func (p Pass) Leave(err error) {
 // when the entry was made. Tokens too many come back at once. Tokens too few become a debt, which the next
 // entries wait for. Settle(0) gives back everything.
 //
-// Call it at most once, before or after Leave, or meanwhile in another goroutine. It is final: to raise an
-// estimate while the work is under way, enter once more for the difference. After Leave it moves tokens, but
-// not slots: these are free already.
+// Call it at most once, before or after Leave. Another goroutine may call it while the pass is left, unless
+// the gate is a [Concurrency] by itself. It is final: to raise an estimate while the work is under way, enter
+// once more for the difference. After Leave it moves tokens, but not slots: these are free already.
 //
 // A composite that has admitted thousands of entries, and none was settled, forgets its passes when they are
 // left. The first Settle makes it keep them from then on. Of a forgotten entry, nothing comes back; what it

@@ -115,11 +115,6 @@ func (h *hold) Arrive(now int64) int64 {
 	return h.bucket.Arrive(now)
 }
 
-func (h *hold) leave(c queue.Claim, _ error) (mark uint64) { return c.Mark }
-
-// describe is for the error of an entry that a hold keeps back beyond its deadline.
-func (h *hold) describe() string { return "a hold of a composite" }
-
 // clock takes the lock: a hold may get its clock late.
 func (h *hold) clock() (clk *timing.Clock) {
 	h.View(func(int64) { clk = h.Clock() })
