@@ -12,9 +12,6 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
-// none is no context at all.
-var none context.Context
-
 // used returns what each gate counts as in use.
 func used(gates ...gate.Gate) (all []int) {
 	for _, g := range gates {
@@ -233,7 +230,7 @@ func TestBadCosts(t *testing.T) {
 		{"gate: All.EnterEach: there must be one cost for each of the 2 gates, got 3", func() { all.EnterEach(ctx, 1, 2, 3) }},
 		{"gate: All.EnterEach: a cost must not be negative, got -2 for gate 2", func() { all.EnterEach(ctx, 1, -2) }},
 		{"gate: All.EnterEach: one cost must be positive, got [0 0]", func() { all.EnterEach(ctx, 0, 0) }},
-		{"gate: All.EnterEach: ctx must not be nil", func() { all.EnterEach(none, 1, 1) }},
+		{"gate: All.EnterEach: ctx must not be nil", func() { all.EnterEach(noContext, 1, 1) }},
 		{"gate: All.TryEnterEach: one cost must be positive, got [0 0]", func() { all.TryEnterEach(0, 0) }},
 		{"gate: WithCost: there must be one cost for each of the 2 gates, got 3", func() { gate.WithCost(all, 1, 2, 3) }},
 		{"gate: WithCost: there must be one cost for each of the 1 gates, got 2", func() { gate.WithCost(a, 1, 2) }},
@@ -327,7 +324,7 @@ func TestPassOf(t *testing.T) {
 	got, _ = gate.PassOf(outer)
 	got.Settle(0)
 	wantUsed(t, "settled", []int{1}, w)
-	if got := panics(func() { gate.WithPass(none, p) }); got != "gate: WithPass: ctx must not be nil" {
+	if got := panics(func() { gate.WithPass(noContext, p) }); got != "gate: WithPass: ctx must not be nil" {
 		t.Errorf("%q", got)
 	}
 }

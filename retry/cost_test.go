@@ -10,9 +10,6 @@ import (
 	"github.com/escapement-go/escapement/retry"
 )
 
-// none is no context at all.
-var none context.Context
-
 // Every attempt pays what the call costs. A throttled one gets its tokens back, and a lost one does not.
 func TestWithCost(t *testing.T) {
 	requests, tokens := gate.NewWindow(100, time.Hour, nil), gate.NewWindow(9000, time.Hour, nil)
@@ -58,7 +55,7 @@ func TestWithCost(t *testing.T) {
 		}
 	}
 	for want, f := range map[string]func(){
-		"retry: WithCost: ctx must not be nil":                                  func() { retry.WithCost(none, 1) },
+		"retry: WithCost: ctx must not be nil":                                  func() { retry.WithCost(noContext, 1) },
 		"retry: WithCost: one cost must be positive, got []":                    func() { retry.WithCost(background) },
 		"retry: WithCost: one cost must be positive, got [0 0]":                 func() { retry.WithCost(background, 0, 0) },
 		"retry: WithCost: a cost must not be negative, got -1 for gate 2":       func() { retry.WithCost(background, 1, -1) },
