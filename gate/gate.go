@@ -73,9 +73,11 @@ func (p Pass) Leave(err error) {
 // A [Rate] or an [Adaptive] gives back what would be there had the entry cost that from the start. So
 // tokens that the full bucket has turned away since do not come back.
 //
-// A Rate needs an account of its entries for that. It begins the account with the first entry that costs
-// more than 1, the first Settle, or a SetBurst that lowers its burst. Of the token of an entry from before,
+// A Rate needs an account of its entries for that. It begins the account with the first entry admitted at a
+// cost above 1, the first Settle, or a SetBurst that lowers its burst. Of the token of an entry from before,
 // as much comes back as has not flowed in since. Nothing does, if the rate was changed or a hold began.
+//
+// An entry can be admitted just as its context ends. It is taken back then, but the account goes on.
 //
 // Settle panics if actual is negative, and if the entry came with a cost for each gate. A second call panics,
 // and does nothing where it would have no effect anyway: at a [Window] that no longer counts the entry, and
