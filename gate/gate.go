@@ -123,7 +123,8 @@ func (p Pass) SettleEach(actual ...int) {
 type Keeper interface {
 	// Leave ends the entry with the given id and cost.
 	Leave(id uint64, cost int, err error)
-	// Settle changes the cost of the entry with the given id from cost to actual.
+	// Settle changes the cost of the entry with the given id from cost to actual. It may come before Leave
+	// or after it, and from another goroutine at the same time.
 	Settle(id uint64, cost, actual int)
 }
 
