@@ -106,6 +106,7 @@ type Composite struct {
 	hold    hold            // its own limit; entries that want all limits are in its set
 	holds   []reach[*hold]  // the own ones first, then those of the composites that are members
 	own     int             // how many are its own
+	heldAt  []int           // for each hold, the number of its member in inside; -1: it has none
 	inside  []reach[member] // limits of this package; those that learn come first
 	learns  int             // how many of them do
 	views   bool            // one of them was named by a view
@@ -195,6 +196,9 @@ func (a *Composite) init() {
 	a.own = len(a.holds)
 	a.holds = append(a.holds, theirs...)
 	a.inside, a.learns = append(learn, others...), len(learn)
+	for _, h := range a.holds {
+		a.heldAt = append(a.heldAt, slices.IndexFunc(a.inside, func(m reach[member]) bool { return m.to == h.to.of }))
+	}
 	queues := make([]*queue.Queue, 0, len(a.holds)+len(a.inside))
 	for _, h := range a.holds {
 		queues = append(queues, &h.to.Queue)

@@ -328,3 +328,35 @@ func TestPassOf(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// After a hold of a composite a Rate has one token for the entries that come through it. So an entry that
+// costs 2 at the Rate waits for the second one, also where the composite's own share of that is 1.
+func TestHeldCompositeNamedBesideItsMember(t *testing.T) {
+	for _, costs := range [][]int{{2, 1}, {2, 2}, {1, 2}} {
+		bubble.Real(t, func(b *bubble.B) {
+			rate := gate.NewRate(pace.Every(100*time.Millisecond), &gate.RateOptions{Burst: 2})
+			in := gate.All(rate)
+			out := gate.All(in, rate)
+			in.Hold(250 * time.Millisecond)
+			if _, err := out.EnterEach(context.Background(), costs...); err != nil {
+				b.Fatal(err)
+			}
+			if b.Now() != 350*time.Millisecond {
+				b.Errorf("EnterEach(%v): admitted at %v, want 350ms", costs, b.Now())
+			}
+		})
+	}
+}
+
+// A view that was passed by has no say in what a throttled entry is charged at the same gate.
+func TestThrottleBesideAViewPassedBy(t *testing.T) {
+	w := gate.NewWindow(10, time.Hour, nil)
+	all := gate.All(w, gate.WithCost(w, 2))
+	p, _ := all.EnterEach(context.Background(), 1, 0)
+	wantUsed(t, "entered", []int{1}, w)
+	p.Leave(gate.Throttled(0, nil))
+	wantUsed(t, "refused", []int{0}, w)
+	p, _ = all.EnterEach(context.Background(), 3, 0)
+	p.SettleEach(1, 0)
+	wantUsed(t, "settled", []int{1}, w)
+}

@@ -167,7 +167,7 @@ func (j *joint) uniform(cost int) {
 		m.want, m.each = nil, m.each[:0]
 	}
 	for i := range a.holds {
-		j.claims[i].Cost = a.holds[i].uniform(cost)
+		j.claims[i].Cost = a.holdCost(i, costs{all: cost})
 	}
 	for i := range a.inside {
 		j.claims[len(a.holds)+i].Cost = a.inside[i].uniform(cost)
@@ -175,9 +175,9 @@ func (j *joint) uniform(cost int) {
 }
 
 // several makes the claims of an entry with one cost for each gate, on the limits that it does not pass by.
-func (j *joint) several(costs []int) {
+func (j *joint) several(each []int) {
 	a, m := j.all, j.needMore()
-	m.want, m.each = nil, append(m.each[:0], costs...)
+	m.want, m.each = nil, append(m.each[:0], each...)
 	var room [64]byte
 	key, wanted := room[:0], 0
 	see := func(cost int) {
@@ -190,7 +190,7 @@ func (j *joint) several(costs []int) {
 		wanted++
 	}
 	for i := range a.holds {
-		see(a.holds[i].of(m.each))
+		see(a.holdCost(i, costs{each: m.each}))
 	}
 	for i := range a.inside {
 		see(a.inside[i].of(m.each))
@@ -199,6 +199,23 @@ func (j *joint) several(costs []int) {
 	if wanted < len(key) {
 		m.want = a.wants.of(a, key)
 	}
+}
+
+// holdCost returns what an entry with these costs takes of a hold: as much as of the hold's member, by whatever
+// way, if it comes through the composite that has the hold.
+func (a *Composite) holdCost(hold int, c costs) int {
+	if at := a.heldAt[hold]; at >= 0 && (c.each == nil || a.holds[hold].of(c.each) > 0) {
+		return cost(&a.inside[at], c)
+	}
+	return cost(&a.holds[hold], c)
+}
+
+// holdSettled is settled for a hold.
+func (a *Composite) holdSettled(hold int, before []int, actual costs) int {
+	if at := a.heldAt[hold]; at >= 0 {
+		return settled(&a.inside[at], before, actual)
+	}
+	return settled(&a.holds[hold], before, actual)
 }
 
 func (j *joint) needMore() *several {
@@ -352,7 +369,7 @@ func (j *joint) correct(actual costs) {
 	holds, w := len(j.all.holds), j.want()
 	for _, limit := range w.limits {
 		if limit < holds {
-			inside = append(inside, settled(&j.all.holds[limit], before, actual))
+			inside = append(inside, j.all.holdSettled(limit, before, actual))
 		} else {
 			inside = append(inside, settled(&j.all.inside[limit-holds], before, actual))
 		}
