@@ -56,6 +56,7 @@ func ServeWithin(t testing.TB, h http.Handler, jitter time.Duration) *Network {
 		http.DefaultTransport = before
 		transport.CloseIdleConnections()
 		n.Stop()
+		time.Sleep(jitter) // until no request is on its way: one with a body does not notice the end
 	})
 	return n
 }
