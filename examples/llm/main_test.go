@@ -14,7 +14,7 @@ import (
 	"github.com/escapement-go/escapement/retry/retryhttp"
 )
 
-// check fails the test unless all were answered at once, and at least 97 % of the limit were used.
+// check fails the test unless each call was answered the first time, and at least 97 % of the limit were used.
 func check(t *testing.T, r strictapi.LLMReport, n int, binds string) {
 	t.Helper()
 	t.Log(r)
@@ -28,8 +28,8 @@ func check(t *testing.T, r strictapi.LLMReport, n int, binds string) {
 	}
 }
 
-// Five minutes. The sizes of the answers are log-normal, and half of what is asked for is off by up to a factor
-// of two, either way.
+// Five minutes. The sizes of the answers are log-normal. An estimate by half of MaxTokens is off by up to a
+// factor of two, either way.
 func TestFiveMinutes(t *testing.T) {
 	for _, tt := range []struct {
 		n, median int
@@ -86,7 +86,7 @@ func TestSixtyTimesAsFast(t *testing.T) {
 	t.Logf("it took %v", time.Since(began))
 }
 
-// Without one of the three that the documentation names, calls are refused or answers cut.
+// Calls that are charged less, or for less long, are refused, or their answers cut.
 func TestWhatItTakes(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
