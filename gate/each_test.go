@@ -208,6 +208,17 @@ func TestFirstSettleIsLate(t *testing.T) {
 		t.Error("left twice")
 	}
 	wantUsed(t, "settled", []int{10_004, 0}, w, slots)
+	each := gate.All(w, gate.NewConcurrency(9))
+	for range 5000 {
+		last, _ = each.TryEnterEach(1, 1)
+		last.Leave(nil)
+	}
+	each.TryEnter(1) // has its record
+	if got := panics(func() { last.Settle(2) }); got != "gate: Pass.Settle: the entry has a cost for each gate, use SettleEach" {
+		t.Errorf("%q", got)
+	}
+	last.SettleEach(4, 7) // all anew, as what it was charged is forgotten
+	wantUsed(t, "settled late, with costs", []int{10_004 + 5001 + 4, 0}, w, slots)
 	p, _ := all.TryEnter(2)
 	p.Leave(nil)
 	for range 100 {
@@ -215,7 +226,7 @@ func TestFirstSettleIsLate(t *testing.T) {
 		q.Leave(nil)
 	}
 	p.Settle(0)
-	wantUsed(t, "kept", []int{10_104, 0}, w, slots)
+	wantUsed(t, "kept", []int{15_109, 0}, w, slots)
 }
 
 // Bad costs are told, and nothing is taken.
@@ -303,6 +314,17 @@ func TestCostsAllocateNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, f); n != 0 {
 		t.Errorf("%v allocations, want none", n)
+	}
+	slots := gate.All(gate.NewConcurrency(9), gate.NewConcurrency(9))
+	f = func() {
+		p, _ := slots.EnterEach(ctx, 1, 2)
+		p.Leave(nil)
+	}
+	for range 5000 {
+		f()
+	}
+	if n := testing.AllocsPerRun(1000, f); n != 0 {
+		t.Errorf("never settled: %v allocations, want none", n)
 	}
 }
 

@@ -64,8 +64,8 @@ func (p Pass) Leave(err error) {
 // once more for the difference. After Leave it moves tokens, but not slots: these are free already.
 //
 // A composite that has admitted thousands of entries, and none was settled, forgets its passes when they are
-// left. The first Settle makes it keep them from then on. Of a forgotten entry, nothing comes back; what it
-// owes is charged to the instant of the Settle.
+// left. The first Settle makes it keep them from then on. Of a forgotten entry, nothing comes back. What it
+// owes is charged to the instant of the Settle; one with a cost for each gate is charged all anew.
 //
 // At a composite it corrects the cost at every gate, but for those that were named by a view; see [Each].
 // An entry that came with a cost for each gate is settled by [Pass.SettleEach].

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -71,7 +70,7 @@ type joint struct {
 	life
 	all     *Composite    // fixed
 	claims  []queue.Claim // on the limits that the entry wants
-	cost    int           // at all gates, if more has no costs
+	cost    int           // at all gates; 0 if more has costs
 	refused bool          // it was left with a throttle, and is settled by that
 	more    *several      // nil for an entry that wants all limits, and entered no gate outside
 }
@@ -148,7 +147,7 @@ func (a *Composite) freshJoints() *freshJoints {
 // joint returns a joint for an entry with these costs, whose claims say what it takes of each limit.
 func (a *Composite) joint(c costs) *joint {
 	s := &a.joints
-	j := s.get(a, c.each == nil && !s.settles.Load() && a.through.Load() >= unsettled)
+	j := s.get(a, !s.settles.Load() && a.through.Load() >= unsettled)
 	j.refused = false
 	j.claims = j.claims[:cap(j.claims)]
 	if c.each == nil {
@@ -177,6 +176,7 @@ func (j *joint) uniform(cost int) {
 // several makes the claims of an entry with one cost for each gate, on the limits that it does not pass by.
 func (j *joint) several(each []int) {
 	a, m := j.all, j.needMore()
+	j.cost = 0
 	m.want, m.each = nil, append(m.each[:0], each...)
 	var room [64]byte
 	key, wanted := room[:0], 0
@@ -324,7 +324,10 @@ func leaveOutside(outs []out, err error, undone bool) {
 func (j *joint) Settle(id uint64, cost, actual int) {
 	j.all.joints.heed()
 	if !j.settle(id) {
-		j.all.owe(max(actual-cost, 0))
+		if cost == 0 {
+			panic(settledEach)
+		}
+		j.all.owe(func(int) int { return actual - cost })
 		return
 	}
 	defer j.release()
@@ -333,7 +336,7 @@ func (j *joint) Settle(id uint64, cost, actual int) {
 	}
 	if len(j.costs().each) > 1 {
 		j.settled = false
-		panic("gate: Pass.Settle: the entry has a cost for each gate, use SettleEach")
+		panic(settledEach)
 	}
 	j.correct(costs{all: actual})
 }
@@ -345,7 +348,7 @@ func (j *joint) SettleEach(id uint64, cost int, actual []int) {
 	}
 	j.all.joints.heed()
 	if !j.settle(id) {
-		j.all.owe(max(slices.Max(actual)-cost, 0))
+		j.all.owe(func(side int) int { return actual[side] - cost })
 		return
 	}
 	defer j.release()
@@ -382,19 +385,29 @@ func (j *joint) correct(actual costs) {
 	}
 }
 
-// owe charges what a forgotten entry cost beyond what it was charged. It is charged to the present instant,
-// and of an entry that cost less nothing comes back. So no limit is passed.
-func (a *Composite) owe(cost int) {
-	if cost == 0 {
+// settledEach is the panic of a Settle that does not say at which gate.
+const settledEach = "gate: Pass.Settle: the entry has a cost for each gate, use SettleEach"
+
+// owe charges what a forgotten entry cost beyond what it was charged, by the number of the gate. It is charged
+// to the present instant, and of an entry that cost less nothing comes back. Of an entry with a cost for each
+// gate it is not known what it was charged, so all is charged anew. So no limit is passed.
+func (a *Composite) owe(more func(side int) int) {
+	each, some := make([]int, a.sides), false
+	for side := range each {
+		each[side] = max(more(side), 0)
+		some = some || each[side] > 0
+	}
+	if !some {
 		return
 	}
-	j := a.joint(costs{all: cost})
-	for i := range j.claims {
-		if i >= len(a.holds) && !a.inside[i-len(a.holds)].varies {
+	j := a.joint(costs{each: each})
+	w := j.want()
+	for i, limit := range w.limits {
+		if at := limit - len(a.holds); at >= 0 && !a.inside[at].varies {
 			j.claims[i].Cost = 0
 		}
 	}
-	a.whole.set.Charge(j.claims)
+	w.set.Charge(j.claims)
 	j.leaveInside(0, cap(j.claims), errUndone)
 }
 
