@@ -183,6 +183,19 @@ func TestThrottleGivesBack(t *testing.T) {
 	wantUsed(t, "lost", []int{10, 30}, requests, tokens)
 }
 
+// A view that was passed by has no say in what a throttled entry is charged at the same gate.
+func TestThrottleBesideAViewPassedBy(t *testing.T) {
+	w := gate.NewWindow(10, time.Hour, nil)
+	all := gate.All(w, gate.WithCost(w, 2))
+	p, _ := all.EnterEach(context.Background(), 1, 0)
+	wantUsed(t, "entered", []int{1}, w)
+	p.Leave(gate.Throttled(0, nil))
+	wantUsed(t, "refused", []int{0}, w)
+	p, _ = all.EnterEach(context.Background(), 3, 0)
+	p.SettleEach(1, 0)
+	wantUsed(t, "settled", []int{1}, w)
+}
+
 // A composite has forgotten its passes after many entries without a Settle. The first one charges what it
 // can, and from then on all are kept.
 func TestFirstSettleIsLate(t *testing.T) {

@@ -67,7 +67,7 @@ func settled[T any](r *reach[T], before []int, actual costs) (cost int) {
 	if !r.varies {
 		return queue.Keep
 	}
-	if actual.each == nil {
+	if actual.each == nil && len(before) == 0 {
 		return r.uniform(actual.all)
 	}
 	for _, s := range r.by {
@@ -75,6 +75,8 @@ func settled[T any](r *reach[T], before []int, actual costs) (cost int) {
 		case len(before) > 0 && before[s.side] == 0:
 		case s.fixed > 0:
 			cost = max(cost, s.fixed)
+		case actual.each == nil:
+			cost = max(cost, actual.all)
 		default:
 			cost = max(cost, actual.each[s.side])
 		}
