@@ -337,15 +337,18 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 }
 
 // which returns what the capacity of a limit is called, and which gate it is, for an error. The composite's
-// own hold is none of its gates.
+// own hold is none of its gates. What comes after it concerns a member.
 func (a *Composite) which(limit int) (capacity, gate string) {
+	at := limit - len(a.holds)
 	switch {
-	case limit < a.own:
+	case limit == 0:
 		return "", ""
-	case limit < len(a.holds):
+	case at < 0 && a.heldAt[limit] < 0:
 		return "", fmt.Sprintf("gate %d, an All that is held", a.holds[limit].by[0].side+1)
+	case at < 0:
+		at = a.heldAt[limit]
 	}
-	m := &a.inside[limit-len(a.holds)]
+	m := &a.inside[at]
 	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.by[0].side+1, m.to.describe())
 }
 

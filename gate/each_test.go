@@ -183,6 +183,39 @@ func TestThrottleGivesBack(t *testing.T) {
 	wantUsed(t, "lost", []int{10, 30}, requests, tokens)
 }
 
+// A view that was passed by has no say in what a throttled entry is charged at the same gate.
+func TestThrottleBesideAViewPassedBy(t *testing.T) {
+	w := gate.NewWindow(10, time.Hour, nil)
+	all := gate.All(w, gate.WithCost(w, 2))
+	p, _ := all.EnterEach(context.Background(), 1, 0)
+	wantUsed(t, "entered", []int{1}, w)
+	p.Leave(gate.Throttled(0, nil))
+	wantUsed(t, "refused", []int{0}, w)
+	p, _ = all.EnterEach(context.Background(), 3, 0)
+	p.SettleEach(1, 0)
+	wantUsed(t, "settled", []int{1}, w)
+}
+
+// Misuse of the pass of a refused entry is told, too.
+func TestMisuseAfterThrottle(t *testing.T) {
+	a, b := gate.NewWindow(9, time.Hour, nil), gate.NewWindow(9, time.Hour, nil)
+	p, _ := gate.All(gate.Each(a), b).EnterEach(context.Background(), 0, 5)
+	p.Leave(gate.Throttled(0, nil))
+	for want, f := range map[string]func(){
+		"gate: Pass.Settle: the entry has a cost for each gate, use SettleEach": func() { p.Settle(1) },
+		"gate: Pass.SettleEach: the entry has passed gate 1 by, got 1 for it":   func() { p.SettleEach(1, 2) },
+	} {
+		if got := panics(f); got != want {
+			t.Errorf("panic %q, want %q", got, want)
+		}
+	}
+	p.SettleEach(0, 2)
+	if got := panics(func() { p.SettleEach(0, 2) }); got != "gate: Pass.Settle: must be called once, got a second call" {
+		t.Errorf("again: %q", got)
+	}
+	wantUsed(t, "refused", []int{0, 0}, a, b)
+}
+
 // A composite has forgotten its passes after many entries without a Settle. The first one charges what it
 // can, and from then on all are kept.
 func TestFirstSettleIsLate(t *testing.T) {
@@ -368,17 +401,4 @@ func TestHeldCompositeNamedBesideItsMember(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A view that was passed by has no say in what a throttled entry is charged at the same gate.
-func TestThrottleBesideAViewPassedBy(t *testing.T) {
-	w := gate.NewWindow(10, time.Hour, nil)
-	all := gate.All(w, gate.WithCost(w, 2))
-	p, _ := all.EnterEach(context.Background(), 1, 0)
-	wantUsed(t, "entered", []int{1}, w)
-	p.Leave(gate.Throttled(0, nil))
-	wantUsed(t, "refused", []int{0}, w)
-	p, _ = all.EnterEach(context.Background(), 3, 0)
-	p.SettleEach(1, 0)
-	wantUsed(t, "settled", []int{1}, w)
 }

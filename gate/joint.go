@@ -331,12 +331,12 @@ func (j *joint) Settle(id uint64, cost, actual int) {
 		return
 	}
 	defer j.release()
-	if j.refused {
-		return
-	}
 	if len(j.costs().each) > 1 {
 		j.settled = false
 		panic(settledEach)
+	}
+	if j.refused {
+		return
 	}
 	j.correct(costs{all: actual})
 }
@@ -352,14 +352,14 @@ func (j *joint) SettleEach(id uint64, cost int, actual []int) {
 		return
 	}
 	defer j.release()
-	if j.refused {
-		return
-	}
 	for i, c := range j.costs().each {
 		if c == 0 && actual[i] > 0 {
 			j.settled = false
 			panic(fmt.Sprintf("gate: Pass.SettleEach: the entry has passed gate %d by, got %d for it", i+1, actual[i]))
 		}
+	}
+	if j.refused {
+		return
 	}
 	j.correct(costs{each: actual})
 }

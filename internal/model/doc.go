@@ -23,5 +23,8 @@
 // checks composites that share members. Each grant must have room at every member. No waiter may be
 // left behind without a reason that the documentation gives.
 //
+// The mesh is the graph with a cost for each gate: composites with views, gates named several times, and
+// keys, entered by EnterEach and settled before or after they are left.
+//
 // Where the documentation does not pin an outcome, the models accept all that it allows.
 package model
