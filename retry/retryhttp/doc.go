@@ -65,8 +65,8 @@
 // Let either the client or the Transport retry, and not both: otherwise the client repeats each call
 // of the Transport, which is several attempts. With [Transport.NoRetry] nothing is sent again.
 //
-//   - Set NoRetry if the client knows more than a response tells: that its POST can be sent again, how
-//     to sign it anew, or another node to send it to.
+//   - Set NoRetry if the client knows more than a response tells. It may know that its POST can be
+//     sent again, how to sign it anew, or another node.
 //   - Leave it off if the client never retries, or returns a 429 to its caller. Then switch off the
 //     rest of the client's retries.
 //
@@ -106,7 +106,7 @@
 // # What is on the wire
 //
 // Everything that is sent has entered the gate. By itself, [http.Transport] sends a request a second
-// time in two cases: a reused connection breaks before there is an answer, or a server refuses a
+// time in two cases. A reused connection breaks before there is an answer, or a server refuses a
 // stream of HTTP/2.
 //
 // With a gate such an attempt ends instead, and the request queues at the gate again, at once. That
