@@ -6,7 +6,7 @@ import (
 )
 
 // Group is the lock of all limits that have a Set in common, directly or through other limits. While it is
-// held, no limit of the group changes, so that an entry can be admitted by all its limits at one instant.
+// held, no other goroutine changes these limits, so that an entry can be admitted by all of them at one instant.
 //
 // Nothing blocks while it is held. Clocks are read under it, so that instants are in the order of the
 // decisions. A change under the lock marks the queues at which a head may now have room. These are looked at

@@ -25,7 +25,7 @@ type Limit interface {
 	// entries ahead of it cost ahead. An instant up to now means that there is room. The instant is Never
 	// if the entry has to wait until another one leaves.
 	//
-	// A Limit with a clock whose Due can return Never must be a [Planner]. Otherwise entries with a deadline
+	// A Limit with a clock must be a [Planner] if its Due can return Never. Otherwise entries with a deadline
 	// would be refused.
 	Due(now, since int64, ahead uint64, cost int) int64
 

@@ -181,8 +181,8 @@ func (g *Group) park(p *place) {
 //
 // While a head is parked at one limit, later entries of other sets can overtake it at its other limits. So it
 // could be moved for ever. A head that was moved patience times insists: it is parked at all its limits, and
-// later entries have to wait behind it. A move to a limit that is aside does not count, because no other
-// entry has taken anything from such a limit.
+// later entries have to wait behind it. A move to a limit that is aside starts the count again: no
+// other entry has taken anything from such a limit.
 func (s *Set) move(g *Group, p, o *place) {
 	p.q.parked.remove(p)
 	g.park(o)
