@@ -58,8 +58,8 @@ func Wrap[A, B any](p *Policy, f func(context.Context, A) (B, error)) func(conte
 	}
 }
 
-// WithCost returns a context for calls whose attempts enter the gate at these costs, in place of 1. Use it
-// where calls under one [Policy] cost differently, such as so many tokens each:
+// WithCost returns a context for calls: their attempts enter the gate at these costs, in place of 1. Use it
+// where calls under one [Policy] cost differently, such as an estimated number of tokens each:
 //
 //	reply, err := retry.Do(retry.WithCost(ctx, estimate), policy, ask)
 //
