@@ -56,8 +56,8 @@ type AdaptiveOptions struct {
 // the next increase. A throttle multiplies the interval by Backoff if its entry was granted in the current
 // generation. Throttles of earlier entries do not change it. So a burst of throttles slows the gate down once.
 //
-// When Leave returns, the bucket is empty. The next entry, waiting or new, is admitted one new interval after
-// the last grant.
+// When Leave with such a throttle returns, the bucket is empty. The next entry, waiting or new, is admitted one
+// new interval after the last grant.
 //
 // # Speeding up
 //
@@ -77,8 +77,8 @@ type AdaptiveOptions struct {
 // # Forgetting
 //
 // The gate forgets what it has learned, as by [Adaptive.Reset], when it has not been used for long. That is
-// one hour, or 60 times Slowest if that is longer. It counts from the last entry, the last throttle or the end
-// of the last hold. While callers wait, the gate forgets nothing.
+// one hour, or 60 times Slowest if that is longer, without an entry, a throttle or a hold. While callers wait,
+// the gate forgets nothing.
 //
 // # Costs
 //

@@ -57,6 +57,8 @@ import (
 // instant. Gates from elsewhere are entered after them, one after the other in the order given. If one of
 // them refuses the entry or panics, all that was taken is given back.
 //
+// The gate of a key is treated in the same way if its clock differs from that of the others.
+//
 // Gates from elsewhere are left after every Adaptive and before all other members, the last one named first.
 // So a throttle has slowed down all entries before the slots of its entry are free.
 //

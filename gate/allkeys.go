@@ -16,7 +16,7 @@ import (
 //
 // A joined never changes once it is stored, so entries use it without a lock.
 type joined struct {
-	keys []pinnedKey // the keys whose gates are in all
+	keys []pinnedKey // the keys; all has their gates
 	all  *Composite
 }
 

@@ -152,7 +152,7 @@ func (l *slotLimit) add(slots int64) { l.word.Add(slots << slotShift) }
 func (l *slotLimit) free() int64 { return l.word.Load() >> slotShift }
 
 // SetLimit changes the number of slots, at once and for all waiters. If more than n are in use, no entry is
-// admitted until enough have come back. A waiter with a cost above n gets a *[CapacityError]. SetLimit panics
+// admitted until enough slots have come back. A waiter with a cost above n gets a *[CapacityError]. SetLimit panics
 // if n is less than 1 or above 2^40.
 func (g *Concurrency) SetLimit(n int) {
 	checkSlots("Concurrency.SetLimit", n)

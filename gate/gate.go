@@ -44,10 +44,11 @@ type Pass struct {
 }
 
 // Leave ends the entry, with the error of the work itself, or nil. Call it exactly once, when the work is
-// over, whatever the gate. A [Concurrency] then frees the slots, and an [Adaptive] learns from the error.
+// over. A [Concurrency] then frees the slots, and an [Adaptive] learns from the error. A [Rate], or a [Window]
+// without UntilAnswer, does not need it, but code that can get any gate must call it.
 //
-// A second Leave panics at a Concurrency, at a composite, and at a [Window] with UntilAnswer. A [Rate],
-// another Window and an Adaptive may not detect it.
+// A second Leave panics at a Concurrency, at a composite, and at a Window with UntilAnswer. A Rate, another
+// Window and an Adaptive may not detect it.
 func (p Pass) Leave(err error) {
 	if p.keeper != nil {
 		p.keeper.Leave(p.id, p.cost, err)
@@ -188,7 +189,7 @@ type Stats struct {
 	// for other gates.
 	NoRoom uint64
 
-	// Abandoned is the number of entries whose context ended before they were admitted.
+	// Abandoned is the number of entries that gave up: their context ended before they were admitted.
 	Abandoned uint64
 
 	// Forfeited is the number of tokens of a Rate or an Adaptive that were lost. They fell due while

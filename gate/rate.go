@@ -27,8 +27,8 @@ type RateOptions = pace.Options
 // In any window of length w, at most burst + rate·(w + slack) tokens are granted, whatever the number of
 // goroutines. See [pace.Options] for the slack.
 //
-// A caller may run only some time after its grant. The tokens of such callers reduce the lateness that is
-// made up for. So the bound also holds for the instants at which callers run. The exception is a system that
+// A caller may begin to run late after its grant. Until then, its tokens reduce the lateness that is made up
+// for. So the bound also holds for the instants at which callers run. The exception is a system that
 // delays more admitted callers at a time than the slack has tokens for.
 //
 // # Entering, and changes of plan
