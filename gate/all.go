@@ -104,6 +104,7 @@ type Composite struct {
 	hold    hold            // the limit that Hold sets; its set has the entries that want all limits
 	holds   []reach[*hold]  // those that Hold sets first, then those of composites that are members
 	own     int             // how many of holds Hold sets
+	heldAt  []int           // for each hold, the number of its member in inside; -1: it has none
 	inside  []reach[member] // limits of this package, those that learn first
 	learns  int             // how many of inside learn
 	views   bool            // a gate, inside or outside, was named by a view
@@ -194,6 +195,9 @@ func (a *Composite) init() {
 	a.own = len(a.holds)
 	a.holds = append(a.holds, theirs...)
 	a.inside, a.learns = append(learn, others...), len(learn)
+	for _, h := range a.holds {
+		a.heldAt = append(a.heldAt, slices.IndexFunc(a.inside, func(m reach[member]) bool { return m.to == h.to.of }))
+	}
 	queues := make([]*queue.Queue, 0, len(a.holds)+len(a.inside))
 	for _, h := range a.holds {
 		queues = append(queues, &h.to.Queue)
@@ -334,16 +338,17 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 	return j.pass(), true
 }
 
-// which returns the name of a limit's capacity, and the gate that it belongs to, for an error.
+// which returns the name of a limit's capacity, and the gate that it belongs to, for an error. The composite's
+// own hold belongs to none of its gates.
 func (a *Composite) which(limit int) (capacity, gate string) {
-	by, m := a.holds[0].by, member(&a.hold)
-	if limit < len(a.holds) {
-		by, m = a.holds[limit].by, a.holds[limit].to
-	} else {
-		r := &a.inside[limit-len(a.holds)]
-		by, m = r.by, r.to
+	switch {
+	case limit < a.own:
+		return "", ""
+	case limit < len(a.holds):
+		return "", fmt.Sprintf("gate %d, an All that is held", a.holds[limit].by[0].side+1)
 	}
-	return m.kind().capacity, fmt.Sprintf("gate %d, %s", by[0].side+1, m.describe())
+	m := &a.inside[limit-len(a.holds)]
+	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.by[0].side+1, m.to.describe())
 }
 
 // enterOutside enters the gates outside, one after the other. If one of them fails or panics, it undoes the

@@ -208,6 +208,17 @@ func TestFirstSettleIsLate(t *testing.T) {
 		t.Error("left twice")
 	}
 	wantUsed(t, "settled", []int{10_004, 0}, w, slots)
+	each := gate.All(w, gate.NewConcurrency(9))
+	for range 5000 {
+		last, _ = each.TryEnterEach(1, 1)
+		last.Leave(nil)
+	}
+	each.TryEnter(1) // has its record
+	if got := panics(func() { last.Settle(2) }); got != "gate: Pass.Settle: the entry has a cost for each gate, use SettleEach" {
+		t.Errorf("%q", got)
+	}
+	last.SettleEach(4, 7) // all anew, as what it was charged is forgotten
+	wantUsed(t, "settled late, with costs", []int{10_004 + 5001 + 4, 0}, w, slots)
 	p, _ := all.TryEnter(2)
 	p.Leave(nil)
 	for range 100 {
@@ -215,7 +226,7 @@ func TestFirstSettleIsLate(t *testing.T) {
 		q.Leave(nil)
 	}
 	p.Settle(0)
-	wantUsed(t, "kept", []int{10_104, 0}, w, slots)
+	wantUsed(t, "kept", []int{15_109, 0}, w, slots)
 }
 
 // Bad costs are told, and nothing is taken.
@@ -230,7 +241,7 @@ func TestBadCosts(t *testing.T) {
 		{"gate: All.EnterEach: there must be one cost for each of the 2 gates, got 3", func() { all.EnterEach(ctx, 1, 2, 3) }},
 		{"gate: All.EnterEach: a cost must not be negative, got -2 for gate 2", func() { all.EnterEach(ctx, 1, -2) }},
 		{"gate: All.EnterEach: one cost must be positive, got [0 0]", func() { all.EnterEach(ctx, 0, 0) }},
-		{"gate: All.EnterEach: ctx must not be nil", func() { all.EnterEach(nil, 1, 1) }},
+		{"gate: All.EnterEach: ctx must not be nil", func() { all.EnterEach(noContext, 1, 1) }},
 		{"gate: All.TryEnterEach: one cost must be positive, got [0 0]", func() { all.TryEnterEach(0, 0) }},
 		{"gate: WithCost: there must be one cost for each of the 2 gates, got 3", func() { gate.WithCost(all, 1, 2, 3) }},
 		{"gate: WithCost: there must be one cost for each of the 1 gates, got 2", func() { gate.WithCost(a, 1, 2) }},
@@ -304,6 +315,17 @@ func TestCostsAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, f); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
+	slots := gate.All(gate.NewConcurrency(9), gate.NewConcurrency(9))
+	f = func() {
+		p, _ := slots.EnterEach(ctx, 1, 2)
+		p.Leave(nil)
+	}
+	for range 5000 {
+		f()
+	}
+	if n := testing.AllocsPerRun(1000, f); n != 0 {
+		t.Errorf("never settled: %v allocations, want none", n)
+	}
 }
 
 // The pass is in the context.
@@ -324,7 +346,39 @@ func TestPassOf(t *testing.T) {
 	got, _ = gate.PassOf(outer)
 	got.Settle(0)
 	wantUsed(t, "settled", []int{1}, w)
-	if got := panics(func() { gate.WithPass(nil, p) }); got != "gate: WithPass: ctx must not be nil" {
+	if got := panics(func() { gate.WithPass(noContext, p) }); got != "gate: WithPass: ctx must not be nil" {
 		t.Errorf("%q", got)
 	}
+}
+
+// After a hold of a composite a Rate has one token for the entries that come through it. So an entry that
+// costs 2 at the Rate waits for the second one, also where the composite's own share of that is 1.
+func TestHeldCompositeNamedBesideItsMember(t *testing.T) {
+	for _, costs := range [][]int{{2, 1}, {2, 2}, {1, 2}} {
+		bubble.Real(t, func(b *bubble.B) {
+			rate := gate.NewRate(pace.Every(100*time.Millisecond), &gate.RateOptions{Burst: 2})
+			in := gate.All(rate)
+			out := gate.All(in, rate)
+			in.Hold(250 * time.Millisecond)
+			if _, err := out.EnterEach(context.Background(), costs...); err != nil {
+				b.Fatal(err)
+			}
+			if b.Now() != 350*time.Millisecond {
+				b.Errorf("EnterEach(%v): admitted at %v, want 350ms", costs, b.Now())
+			}
+		})
+	}
+}
+
+// A view that was passed by has no say in what a throttled entry is charged at the same gate.
+func TestThrottleBesideAViewPassedBy(t *testing.T) {
+	w := gate.NewWindow(10, time.Hour, nil)
+	all := gate.All(w, gate.WithCost(w, 2))
+	p, _ := all.EnterEach(context.Background(), 1, 0)
+	wantUsed(t, "entered", []int{1}, w)
+	p.Leave(gate.Throttled(0, nil))
+	wantUsed(t, "refused", []int{0}, w)
+	p, _ = all.EnterEach(context.Background(), 3, 0)
+	p.SettleEach(1, 0)
+	wantUsed(t, "settled", []int{1}, w)
 }

@@ -61,9 +61,10 @@ func (p Pass) Leave(err error) {
 //
 // # When to call it
 //
-// Call it at most once, as soon as the cost is known: before Leave where you can, or after it, or meanwhile
-// in another goroutine. It is final. To raise an estimate while the work is under way, enter once more for
-// the difference. After Leave it corrects tokens but not slots, which are free already.
+// Call it at most once, as soon as the cost is known: before Leave where you can, or after it. Another
+// goroutine may call it during Leave, unless the gate is a [Concurrency] by itself. It is final. To raise an
+// estimate while the work is under way, enter once more for the difference. After Leave it corrects tokens but
+// not slots, which are free already.
 //
 // # At a composite
 //
@@ -71,17 +72,20 @@ func (p Pass) Leave(err error) {
 // came with a cost for each gate is settled by [Pass.SettleEach].
 //
 // Settle after Leave can come too late at a composite that has admitted thousands of entries without a
-// Settle. It then forgets passes when they are left. A Settle of a forgotten pass refunds nothing, and
-// charges a debt as of now. From the first Settle on, passes are kept.
+// Settle. It then forgets passes when they are left. A Settle of a forgotten pass refunds nothing, and charges
+// what the entry owes as of now. If the entry came with a cost for each gate, it charges all of it once more.
+// From the first Settle on, passes are kept.
 //
 // # At a Rate or an Adaptive
 //
 // A [Rate] or an [Adaptive] refunds as if the entry had cost actual from the start. So what would have
 // overflowed the full bucket since then is not refunded.
 //
-// A Rate needs an account of its entries for that. It begins one at the first entry that costs more than 1,
-// the first Settle, or a SetBurst that lowers the burst. An entry from before is refunded only the part of
+// A Rate needs an account of its entries for that. It begins one at the first entry admitted at a cost above
+// 1, the first Settle, or a SetBurst that lowers the burst. An entry from before is refunded only the part of
 // its token that has not flowed in since. It is refunded nothing after a change of rate or a hold.
+//
+// An entry can be admitted just as its context ends. It is taken back then, but the account goes on.
 //
 // # Misuse
 //
@@ -133,7 +137,8 @@ func (p Pass) SettleEach(actual ...int) {
 type Keeper interface {
 	// Leave ends the entry with the given id and cost.
 	Leave(id uint64, cost int, err error)
-	// Settle changes the cost of the entry with the given id from cost to actual.
+	// Settle changes the cost of the entry with the given id from cost to actual. It may come before Leave
+	// or after it, and from another goroutine at the same time.
 	Settle(id uint64, cost, actual int)
 }
 
@@ -209,7 +214,7 @@ type Stats struct {
 	NextDue time.Duration
 
 	// HeldFor is the time until the hold ends. 0 means that there is no hold, and the longest Duration
-	// means that it never ends.
+	// means that it never ends. For a composite it is the longest of its own and those of its members.
 	HeldFor time.Duration
 
 	// Idle means that the gate behaves exactly as a new one would: no entry waits, nothing is in use, no

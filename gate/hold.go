@@ -20,8 +20,7 @@ import (
 //
 // When its bucket is full again, the hold is past, and entries bypass it.
 //
-// Its methods are called under the lock, except clock, restsAt and Stats, which take it, and leave, which needs
-// none.
+// Its methods are called under the lock, except clock, restsAt and Stats, which take it.
 type hold struct {
 	single
 	bucket
@@ -114,11 +113,6 @@ func (h *hold) Arrive(now int64) int64 {
 	}
 	return h.bucket.Arrive(now)
 }
-
-func (h *hold) leave(c queue.Claim, _ error) (mark uint64) { return c.Mark }
-
-// describe is for the error of an entry that a hold keeps back until after its deadline.
-func (h *hold) describe() string { return "a hold of a composite" }
 
 // clock takes the lock: a hold may get its clock late.
 func (h *hold) clock() (clk *timing.Clock) {

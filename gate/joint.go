@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -70,7 +69,7 @@ type joint struct {
 	life
 	all     *Composite    // fixed
 	claims  []queue.Claim // on the limits that the entry wants
-	cost    int           // at all gates, if more has no costs
+	cost    int           // at all gates; 0 if more has costs
 	refused bool          // a throttle at Leave has refunded it, in place of a Settle
 	more    *several      // nil for an entry that wants all limits, and entered no gate outside
 }
@@ -149,7 +148,7 @@ func (a *Composite) freshJoints() *freshJoints {
 // joint returns a joint for an entry with these costs. Its claims say what the entry takes of each limit.
 func (a *Composite) joint(c costs) *joint {
 	s := &a.joints
-	j := s.get(a, c.each == nil && !s.settles.Load() && a.through.Load() >= unsettled)
+	j := s.get(a, !s.settles.Load() && a.through.Load() >= unsettled)
 	j.refused = false
 	j.claims = j.claims[:cap(j.claims)]
 	if c.each == nil {
@@ -168,7 +167,7 @@ func (j *joint) uniform(cost int) {
 		m.want, m.each = nil, m.each[:0]
 	}
 	for i := range a.holds {
-		j.claims[i].Cost = a.holds[i].uniform(cost)
+		j.claims[i].Cost = a.holdCost(i, costs{all: cost})
 	}
 	for i := range a.inside {
 		j.claims[len(a.holds)+i].Cost = a.inside[i].uniform(cost)
@@ -177,9 +176,10 @@ func (j *joint) uniform(cost int) {
 
 // several makes the claims of an entry with one cost for each gate. There is none for a limit that it passes
 // by.
-func (j *joint) several(costs []int) {
+func (j *joint) several(each []int) {
 	a, m := j.all, j.needMore()
-	m.want, m.each = nil, append(m.each[:0], costs...)
+	j.cost = 0
+	m.want, m.each = nil, append(m.each[:0], each...)
 	var room [64]byte
 	key, wanted := room[:0], 0
 	see := func(cost int) {
@@ -192,7 +192,7 @@ func (j *joint) several(costs []int) {
 		wanted++
 	}
 	for i := range a.holds {
-		see(a.holds[i].of(m.each))
+		see(a.holdCost(i, costs{each: m.each}))
 	}
 	for i := range a.inside {
 		see(a.inside[i].of(m.each))
@@ -201,6 +201,23 @@ func (j *joint) several(costs []int) {
 	if wanted < len(key) {
 		m.want = a.wants.of(a, key)
 	}
+}
+
+// holdCost returns what a hold charges an entry with these costs. If the entry comes through the composite that
+// has the hold, that is the charge of the hold's member, whichever way leads there.
+func (a *Composite) holdCost(hold int, c costs) int {
+	if at := a.heldAt[hold]; at >= 0 && (c.each == nil || a.holds[hold].of(c.each) > 0) {
+		return cost(&a.inside[at], c)
+	}
+	return cost(&a.holds[hold], c)
+}
+
+// holdSettled is settled for a hold.
+func (a *Composite) holdSettled(hold int, before []int, actual costs) int {
+	if at := a.heldAt[hold]; at >= 0 {
+		return settled(&a.inside[at], before, actual)
+	}
+	return settled(&a.holds[hold], before, actual)
 }
 
 func (j *joint) needMore() *several {
@@ -309,7 +326,10 @@ func leaveOutside(outs []out, err error, undone bool) {
 func (j *joint) Settle(id uint64, cost, actual int) {
 	j.all.joints.heed()
 	if !j.settle(id) {
-		j.all.owe(max(actual-cost, 0))
+		if cost == 0 {
+			panic(settledEach)
+		}
+		j.all.owe(func(int) int { return actual - cost })
 		return
 	}
 	defer j.release()
@@ -318,7 +338,7 @@ func (j *joint) Settle(id uint64, cost, actual int) {
 	}
 	if len(j.costs().each) > 1 {
 		j.settled = false
-		panic("gate: Pass.Settle: the entry has a cost for each gate, use SettleEach")
+		panic(settledEach)
 	}
 	j.correct(costs{all: actual})
 }
@@ -330,7 +350,7 @@ func (j *joint) SettleEach(id uint64, cost int, actual []int) {
 	}
 	j.all.joints.heed()
 	if !j.settle(id) {
-		j.all.owe(max(slices.Max(actual)-cost, 0))
+		j.all.owe(func(side int) int { return actual[side] - cost })
 		return
 	}
 	defer j.release()
@@ -354,7 +374,7 @@ func (j *joint) correct(actual costs) {
 	holds, w := len(j.all.holds), j.want()
 	for _, limit := range w.limits {
 		if limit < holds {
-			inside = append(inside, settled(&j.all.holds[limit], before, actual))
+			inside = append(inside, j.all.holdSettled(limit, before, actual))
 		} else {
 			inside = append(inside, settled(&j.all.inside[limit-holds], before, actual))
 		}
@@ -367,19 +387,29 @@ func (j *joint) correct(actual costs) {
 	}
 }
 
-// owe charges, as of now, what a forgotten entry cost beyond its first charge. A forgotten entry that cost less
-// is refunded nothing. So no limit is exceeded.
-func (a *Composite) owe(cost int) {
-	if cost == 0 {
+// settledEach is the panic of a Settle of an entry with a cost for each gate.
+const settledEach = "gate: Pass.Settle: the entry has a cost for each gate, use SettleEach"
+
+// owe charges, as of now, what a forgotten entry cost beyond its first charge, by the number of the gate. An
+// entry that cost less is refunded nothing. The first charge of an entry with a cost for each gate is not known
+// any more, so all is charged once more. So no limit is exceeded.
+func (a *Composite) owe(more func(side int) int) {
+	each, some := make([]int, a.sides), false
+	for side := range each {
+		each[side] = max(more(side), 0)
+		some = some || each[side] > 0
+	}
+	if !some {
 		return
 	}
-	j := a.joint(costs{all: cost})
-	for i := range j.claims {
-		if i >= len(a.holds) && !a.inside[i-len(a.holds)].varies {
+	j := a.joint(costs{each: each})
+	w := j.want()
+	for i, limit := range w.limits {
+		if at := limit - len(a.holds); at >= 0 && !a.inside[at].varies {
 			j.claims[i].Cost = 0
 		}
 	}
-	a.whole.set.Charge(j.claims)
+	w.set.Charge(j.claims)
 	j.leaveInside(0, cap(j.claims), errUndone)
 }
 

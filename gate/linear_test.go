@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/benbjohnson/clock"
 
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/pace"
@@ -176,11 +177,22 @@ func TestLinearRate(t *testing.T) {
 	linear(t, counts(6, true), func() gate.Gate {
 		g := gate.NewRate(pace.PerHour(1), &gate.RateOptions{Burst: 6})
 		p, _ := g.TryEnter(2)
-		p.Settle(0) // from then on it keeps account: refunds are whole tokens
+		// From then on it keeps account, and refunds are whole tokens. What flows in between an entry from
+		// before and its refund does not come back: so of two of them, less than two tokens come back.
+		p.Settle(0)
 		return g
-	}, false,
-		func(g gate.Gate, n int) { g.(*gate.Rate).SetBurst(n) })
+	}, false, setBurst)
 }
+
+// Without an account, entries of cost 1 pass without the lock. While time stands still nothing flows in, so
+// refunds are whole tokens all the same.
+func TestLinearRateWithoutAccount(t *testing.T) {
+	linear(t, counts(6, true), func() gate.Gate {
+		return gate.NewRate(pace.PerHour(1), &gate.RateOptions{Burst: 6, Clock: clock.NewMock()})
+	}, false, setBurst)
+}
+
+func setBurst(g gate.Gate, n int) { g.(*gate.Rate).SetBurst(n) }
 
 func TestLinearWindow(t *testing.T) {
 	linear(t, counts(6, false), func() gate.Gate { return gate.NewWindow(6, time.Hour, nil) }, false, nil)

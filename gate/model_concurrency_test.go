@@ -40,9 +40,9 @@ func TestModelConcurrency(t *testing.T) {
 			p := newPlot(s, g, m, late)
 			p.holds = true
 			p.costs = func(a int64) int { return 1 + int(a/3)%(m.size+1)*int(a%2) }
-			p.adjust = func(_, cost, actual int) {
+			p.adjust = func(q *modelQueue, _, cost, actual int) {
 				m.used += actual - cost
-				p.look()
+				q.look()
 			}
 			p.leave = func(_, cost int) { m.used -= cost }
 			p.change = func(o modelOp) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -42,6 +43,15 @@ type modelLimit interface {
 	fresh() int64 // from when it is as good as new
 }
 
+// traced is a modelLimit on which an entry leaves a trace that is admitted, and taken back because its
+// context has ended.
+type traced interface {
+	modelLimit
+	traces(cost int) bool // even if no alarm is late
+	undo(now int64, id, cost int)
+	clone() modelLimit
+}
+
 // modelQueue is the reference of a gate.
 type modelQueue struct {
 	modelLimit
@@ -50,6 +60,7 @@ type modelQueue struct {
 	waiting []*waiter
 	fates   map[int]fate
 	asked   func(id int) (fate, bool) // what has really happened, where two things happen at one instant
+	others  []*modelQueue             // references of what may have happened instead, until plot.each takes them
 
 	granted, refused, abandoned uint64
 }
@@ -246,37 +257,89 @@ func (q *modelQueue) advance(to int64) {
 			break
 		}
 		q.now = max(q.now, at)
-		// Whose context ends at the instant of the grant may have got in, or been told that
-		// the deadline comes first, before it ended. If not, it is as if it had never come,
-		// but for those who were told that their deadline comes first while it was in.
-		head, tie := len(q.waiting) > 0 && q.waiting[0].ends <= at, false
-		for _, w := range slices.Clone(q.waiting) {
-			real, ok := q.asked(w.id)
-			now := ok && real.at == at
-			var late *gate.DeadlineError
-			switch {
-			case w.ends <= at && !(now && real.err != w.cause):
-				q.remove(w)
-				q.decide(w.id, w.cause)
-				tie = true
-			case tie && now && errors.As(real.err, &late):
-				q.remove(w)
-				q.decide(w.id, late)
+		for _, w := range q.waiting {
+			if o := q.takenBack(w, alarm, end); o != nil {
+				o.advance(to)
+				q.others = append(append(q.others, o), o.others...)
+				o.others = nil
 			}
 		}
-		if head || alarm <= at {
-			q.look()
-		}
-		if at == end {
-			q.settled()
-		}
-		for _, w := range slices.Clone(q.waiting) {
-			if w.ends <= at {
-				q.abandon(w)
-			}
-		}
+		q.meet(alarm, end, nil)
 	}
 	q.now = to
+}
+
+// takenBack returns the reference after an instant at which w is admitted, and then taken back because
+// its context has ended meanwhile. It returns nil if that leaves no trace, or can't have happened.
+//
+// The alarm and the end of the context come in any order. The caller of w gets the same error in both, so
+// only later entries show in which.
+func (q *modelQueue) takenBack(w *waiter, alarm, end int64) *modelQueue {
+	l, ok := q.modelLimit.(traced)
+	if !ok || w.ends > q.now || q.late == 0 && !l.traces(w.cost) {
+		return nil
+	}
+	if real, ok := q.asked(w.id); !ok || real != (fate{q.now, w.cause}) {
+		return nil
+	}
+	o := *q
+	o.modelLimit, o.fates, o.waiting, o.others = l.clone(), maps.Clone(q.fates), nil, nil
+	for _, w := range q.waiting {
+		c := *w
+		o.waiting = append(o.waiting, &c)
+	}
+	if !o.meet(alarm, end, w) {
+		return nil
+	}
+	return &o
+}
+
+// meet plays the present instant, at which an alarm rings, contexts end, or both. An entry back, if there
+// is one, is admitted and then taken back; meet reports whether the gate can have done that.
+func (q *modelQueue) meet(alarm, end int64, back *waiter) bool {
+	at := min(alarm, end)
+	// Whose context ends at the instant of the grant may have got in, or been told that
+	// the deadline comes first, before it ended. If not, it is as if it had never come,
+	// but for those who were told that their deadline comes first while it was in.
+	head, tie := false, false
+	for i, w := range slices.Clone(q.waiting) {
+		real, ok := q.asked(w.id)
+		now := ok && real.at == at
+		var late *gate.DeadlineError
+		switch {
+		case back != nil && w.id == back.id:
+			tie = true
+			continue
+		case w.ends <= at && !(now && real.err != w.cause):
+			q.remove(w)
+			q.decide(w.id, w.cause)
+			tie = true
+		case tie && now && errors.As(real.err, &late):
+			q.remove(w)
+			q.decide(w.id, late)
+		}
+		head = head || i == 0 && w.ends <= at
+	}
+	if head || alarm <= at {
+		q.look()
+	}
+	if back != nil {
+		if f, ok := q.fates[back.id]; !ok || f.err != nil {
+			return false
+		}
+		q.granted--
+		q.decide(back.id, back.cause)
+		q.change(func() { q.modelLimit.(traced).undo(q.now, back.id, back.cost) })
+	}
+	if at == end {
+		q.settled()
+	}
+	for _, w := range slices.Clone(q.waiting) {
+		if w.ends <= at {
+			q.abandon(w)
+		}
+	}
+	return true
 }
 
 // lateClock is a clock whose alarms ring late, as those of a busy system do.
@@ -464,12 +527,13 @@ func drawOps(t *rapid.T, kinds ...modelKind) []modelOp {
 // plot plays the calls on a gate and on its reference.
 type plot struct {
 	*stage
-	*modelQueue
+	*modelQueue                 // the first of possible
+	possible      []*modelQueue // a reference of each course of things that fits all that the gate has shown
 	gate          gate.Gate
 	costs         func(a int64) int  // of the entries
 	change        func(modelOp) bool // a call that is the gate's own
 	leave         func(id, cost int)
-	adjust        func(id, cost, actual int)
+	adjust        func(q *modelQueue, id, cost, actual int)
 	holds         bool // slots are held until left
 	used, settled map[int]bool
 }
@@ -478,6 +542,7 @@ func newPlot(s *stage, g gate.Gate, l modelLimit, late time.Duration) *plot {
 	p := &plot{stage: s, gate: g, used: map[int]bool{}, settled: map[int]bool{}}
 	p.modelQueue = &modelQueue{modelLimit: l, late: int64(late), fates: map[int]fate{}}
 	p.asked = func(id int) (fate, bool) { f, ok := s.real[id]; return f, ok }
+	p.possible = []*modelQueue{p.modelQueue}
 	p.leave = func(int, int) {}
 	return p
 }
@@ -486,6 +551,33 @@ var (
 	errGone = errors.New("gone")
 	refused = &gate.CapacityError{} // of TryEnter, which does not say why
 )
+
+// each plays a call on the references, and takes up those of what may have happened instead.
+func (p *plot) each(f func(q *modelQueue)) {
+	for _, q := range p.possible {
+		f(q)
+		p.possible = append(p.possible, q.others...)
+		q.others = nil
+	}
+}
+
+// keep drops the references that do not fit what the gate shows. It returns an error if none does.
+func (p *plot) keep(fits func(q *modelQueue) error) error {
+	var kept []*modelQueue
+	var first error
+	for _, q := range p.possible {
+		if err := fits(q); err == nil {
+			kept = append(kept, q)
+		} else if first == nil {
+			first = err
+		}
+	}
+	if len(kept) == 0 {
+		return first
+	}
+	p.possible, p.modelQueue = kept, kept[0]
+	return nil
+}
 
 func (p *plot) run(ops []modelOp) error {
 	for i, o := range ops {
@@ -498,6 +590,7 @@ func (p *plot) run(ops []modelOp) error {
 
 func (p *plot) step(id int, o modelOp) error {
 	q, s := p.modelQueue, p.stage
+	come := func(w waiter, try bool) { p.each(func(q *modelQueue) { w := w; q.enter(&w, try) }) }
 	w := &waiter{id: id, cost: p.costs(o.a), deadline: noInstant, ends: noInstant, cause: errGone}
 	odd := o.a*int64(time.Millisecond) + int64(id)*17 + 5 // no two things happen then
 	switch o.kind {
@@ -509,9 +602,9 @@ func (p *plot) step(id int, o modelOp) error {
 		}
 		s.enter(p.gate, w)
 		if w.ends <= q.now {
-			q.decide(w.id, w.cause)
+			p.each(func(q *modelQueue) { q.decide(w.id, w.cause) })
 		} else {
-			q.enter(w, false)
+			come(*w, false)
 		}
 	case opDeadline:
 		ahead := q.ahead()
@@ -521,7 +614,7 @@ func (p *plot) step(id int, o modelOp) error {
 		}
 		w.ends, w.cause = w.deadline, context.DeadlineExceeded
 		s.enter(p.gate, w)
-		q.enter(w, false)
+		come(*w, false)
 	case opTie:
 		probe := *q
 		probe.fates, probe.waiting = map[int]fate{}, slices.Clone(q.waiting)
@@ -533,10 +626,10 @@ func (p *plot) step(id int, o modelOp) error {
 			break
 		}
 		s.enter(p.gate, w)
-		q.enter(w, false)
+		come(*w, false)
 	case opTry:
 		s.try(p.gate, w)
-		q.enter(w, true)
+		come(*w, true)
 	case opCancel:
 		if len(q.waiting) == 0 {
 			break
@@ -548,7 +641,7 @@ func (p *plot) step(id int, o modelOp) error {
 		w := q.waiting[i]
 		s.cancels[w.id](w.cause)
 		s.settle()
-		q.abandon(w)
+		p.each(func(q *modelQueue) { q.abandon(q.waiting[i]) })
 	case opAdvance:
 		d := o.a * int64(time.Millisecond)
 		if o.some {
@@ -556,7 +649,7 @@ func (p *plot) step(id int, o modelOp) error {
 		}
 		d = max(d, 0)
 		s.advance(d)
-		q.advance(q.now + d)
+		p.each(func(q *modelQueue) { q.advance(q.now + d) })
 	case opNext:
 		alarm, end := q.next()
 		d := min(alarm, end, q.now+int64(10*time.Minute)) - q.now
@@ -565,11 +658,11 @@ func (p *plot) step(id int, o modelOp) error {
 		}
 		d = max(d, 0)
 		s.advance(d)
-		q.advance(q.now + d)
+		p.each(func(q *modelQueue) { q.advance(q.now + d) })
 	case opIdle:
 		d := max(0, min(p.fresh(), q.now+int64(10*time.Minute))-q.now) + o.a%16*int64(time.Millisecond) + 1
 		s.advance(d)
-		q.advance(q.now + d)
+		p.each(func(q *modelQueue) { q.advance(q.now + d) })
 	case opLeave, opSwap:
 		got := p.inside()
 		if len(got) == 0 {
@@ -591,11 +684,13 @@ func (p *plot) step(id int, o modelOp) error {
 		s.settle()
 		// It either got in before it was cancelled, or it is as if it had not come.
 		if first != nil && (o.some || s.real[first.id].err != nil) {
-			q.abandon(first)
+			p.each(func(q *modelQueue) { q.abandon(q.waiting[0]) })
 		}
 		if p.holds {
-			p.leave(id, s.costs[id])
-			q.look()
+			p.each(func(q *modelQueue) {
+				p.leave(id, s.costs[id])
+				q.look()
+			})
 		}
 	case opSettle:
 		got := p.inside()
@@ -612,7 +707,7 @@ func (p *plot) step(id int, o modelOp) error {
 		} else {
 			s.passes[id].Settle(actual)
 			s.settle()
-			p.adjust(id, cost, actual)
+			p.each(func(q *modelQueue) { p.adjust(q, id, cost, actual) })
 			s.costs[id] = actual
 		}
 		p.settled[id], p.used[id] = true, !p.holds
@@ -620,7 +715,7 @@ func (p *plot) step(id int, o modelOp) error {
 		if err := p.stats(); err != nil {
 			return err
 		}
-		q.settled()
+		p.each((*modelQueue).settled)
 	default:
 		if !p.change(o) {
 			return fmt.Errorf("no such call")
@@ -630,7 +725,7 @@ func (p *plot) step(id int, o modelOp) error {
 	if s.now() != q.now {
 		return fmt.Errorf("the clock shows %v", time.Duration(s.now()))
 	}
-	return p.compare()
+	return p.keep(p.compare)
 }
 
 // inside returns those who got in and have not left, nor settled.
@@ -645,8 +740,8 @@ func (p *plot) inside() (ids []int) {
 }
 
 // compare checks that everybody has met the fate that the reference says.
-func (p *plot) compare() error {
-	for id, want := range p.fates {
+func (p *plot) compare(q *modelQueue) error {
+	for id, want := range q.fates {
 		if got, ok := p.real[id]; !ok {
 			return fmt.Errorf("entry %d still waits, want %v", id, want)
 		} else if !got.equal(want) {
@@ -654,7 +749,7 @@ func (p *plot) compare() error {
 		}
 	}
 	for id, got := range p.real {
-		if _, ok := p.fates[id]; !ok {
+		if _, ok := q.fates[id]; !ok {
 			return fmt.Errorf("entry %d: %v, want it to wait", id, got)
 		}
 	}
@@ -663,28 +758,34 @@ func (p *plot) compare() error {
 
 func (p *plot) stats() error {
 	got, _ := gate.StatsOf(p.gate)
+	return p.keep(func(q *modelQueue) error {
+		if want := q.stats(); got != want {
+			return fmt.Errorf("statistics:\n got %+v\nwant %+v", got, want)
+		}
+		return nil
+	})
+}
+
+func (q *modelQueue) stats() gate.Stats {
 	want := gate.Stats{
-		Granted: p.granted, Refused: p.refused, Abandoned: p.abandoned,
-		Waiting: len(p.waiting), InUse: p.inUse(p.modelQueue.now),
-		HeldFor: time.Duration(max(0, p.heldUntil()-p.modelQueue.now)),
-		Idle:    len(p.waiting) == 0 && p.idle(p.modelQueue.now),
+		Granted: q.granted, Refused: q.refused, Abandoned: q.abandoned,
+		Waiting: len(q.waiting), InUse: q.inUse(q.now),
+		HeldFor: time.Duration(max(0, q.heldUntil()-q.now)),
+		Idle:    len(q.waiting) == 0 && q.idle(q.now),
 	}
 	due := int64(noInstant)
-	if len(p.waiting) > 0 {
-		due = p.due(p.modelQueue.now, p.waiting[0].since, p.waiting[0].cost)
+	if len(q.waiting) > 0 {
+		due = q.due(q.now, q.waiting[0].since, q.waiting[0].cost)
 	} else {
-		due = p.due(p.modelQueue.now, p.arrive(p.modelQueue.now), 1)
+		due = q.due(q.now, q.arrive(q.now), 1)
 	}
 	if due != noInstant {
-		want.NextDue = time.Duration(max(0, due-p.modelQueue.now))
+		want.NextDue = time.Duration(max(0, due-q.now))
 	}
-	if b, ok := p.modelLimit.(*bucketModel); ok {
+	if b, ok := q.modelLimit.(*bucketModel); ok {
 		want.Forfeited = b.lost
 	}
-	if got != want {
-		return fmt.Errorf("statistics:\n got %+v\nwant %+v", got, want)
-	}
-	return nil
+	return want
 }
 
 // checkModel checks random calls on both clocks, with alarms in time and late.

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"maps"
 	"math"
 	"math/big"
 	"testing"
@@ -251,8 +252,19 @@ func (m *bucketModel) settle(now int64, id, cost, actual int) {
 	if m.rate.IsUnlimited() {
 		return
 	}
+	m.refund(now, id, cost, cost-actual)
+}
+
+// refund gives back tokens of an entry.
+func (m *bucketModel) refund(now int64, id, cost, tokens int) {
 	m.note(rat(now))
-	e, back := m.taken[id], m.times(cost-actual)
+	e, back := m.taken[id], m.times(tokens)
+	if lack := new(big.Rat).Sub(m.full, rat(now)); lack.Cmp(back) < 0 {
+		back = lack
+		if lack.Sign() < 0 {
+			back = rat(0)
+		}
+	}
 	if !e.tracked {
 		left := new(big.Rat).Sub(m.times(cost), rat(now-e.at))
 		if left.Sign() < 0 || e.at < m.changed {
@@ -274,6 +286,30 @@ func (m *bucketModel) settle(now int64, id, cost, actual int) {
 		l.Sub(l, rest)
 	}
 	m.full = new(big.Rat).Sub(m.full, rest)
+}
+
+// undo takes an entry back. It has begun the account if it costs more than 1, and that goes on.
+func (m *bucketModel) undo(now int64, id, cost int) {
+	m.endHold(now)
+	m.floor = max(m.floor, now)
+	if !m.rate.IsUnlimited() {
+		m.refund(now, id, cost, cost)
+	}
+	delete(m.taken, id)
+}
+
+func (m *bucketModel) traces(cost int) bool {
+	return cost > 1 && !m.tracked && !m.rate.IsUnlimited()
+}
+
+func (m *bucketModel) clone() modelLimit {
+	c := *m
+	c.lacks = nil
+	for _, l := range m.lacks {
+		c.lacks = append(c.lacks, new(big.Rat).Set(l))
+	}
+	c.taken = maps.Clone(m.taken)
+	return &c
 }
 
 // rest: while no entry waits, the state leaves the lock, which ends what is over.
@@ -341,46 +377,88 @@ func TestModelRate(t *testing.T) {
 		slack := rapid.SampledFrom([]time.Duration{0, -1, 12 * time.Millisecond, time.Second}).Draw(t, "slack")
 		ops := drawOps(t, kinds...)
 		return func(s *stage) error {
-			p, _ := newRatePlot(s, rates, first, burst, slack, late)
+			p := newRatePlot(s, rates, first, burst, slack, late)
 			return p.run(ops)
 		}
 	})
 }
 
-// newRatePlot returns a Rate and its reference, whose rate is changed to others of rates.
-func newRatePlot(s *stage, rates []pace.Rate, first pace.Rate, burst int, slack, late time.Duration) (*plot, *bucketModel) {
-	g := gate.NewRate(first, &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock})
-	m := newBucketModel(first, burst, slack)
-	p := newPlot(s, g, m, late)
-	p.costs = func(a int64) int {
-		if a%16 == 1 {
-			return m.burst + 1
-		}
-		return 1 + int(a/3)%m.burst*int(a%2)
+// The first entry that costs more than 1 is taken back or has never been admitted, by the order of an alarm
+// and the end of its context at one instant. The reference goes on with both until a refund shows which.
+func TestModelRateTakenBack(t *testing.T) {
+	const spent, head = 0, 7 // entries of cost 1 and 3
+	ops := []modelOp{
+		{kind: opEnter, a: spent}, {kind: opEnter, a: spent}, {kind: opEnter, a: spent},
+		{kind: opTie, a: head}, // its context ends when it is due
+		{kind: opNext, some: true},
+		{kind: opEnter, a: spent}, {kind: opEnter, a: spent}, {kind: opEnter, a: spent}, // on the account, or not
+		{kind: opAdvance, a: 2},
+		{kind: opSettle, a: 15}, // the first of these costs nothing
+		{kind: opEnter, a: spent},
+		{kind: opStats},
 	}
-	p.adjust = func(id, cost, actual int) {
-		p.modelQueue.change(func() { m.settle(p.modelQueue.now, id, cost, actual) })
+	const first, tied = 5, 3 // the numbers of the calls
+	seen := map[bool]bool{}
+	for i := range 100 {
+		mock := i%2 == 0 // there the context ends first
+		err := play(t, mock, 0, func(s *stage) error {
+			p := newRatePlot(s, nil, pace.PerSecond(2), 3, 0, 0)
+			err := p.run(ops)
+			if s.real[tied].err == errGone {
+				if !p.settled[first] || len(p.possible) != 1 {
+					t.Errorf("settled: %v; %d references fit, want 1", p.settled, len(p.possible))
+				}
+				seen[p.modelLimit.(*bucketModel).taken[first].tracked] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("the gate has done only one of them: %v", seen)
+	}
+}
+
+// newRatePlot returns a Rate and its reference, whose rate is changed to others of rates.
+func newRatePlot(s *stage, rates []pace.Rate, first pace.Rate, burst int, slack, late time.Duration) *plot {
+	g := gate.NewRate(first, &gate.RateOptions{Burst: burst, Slack: slack, Clock: s.clock})
+	p := newPlot(s, g, newBucketModel(first, burst, slack), late)
+	p.costs = func(a int64) int {
+		burst := p.modelLimit.(*bucketModel).burst
+		if a%16 == 1 {
+			return burst + 1
+		}
+		return 1 + int(a/3)%burst*int(a%2)
+	}
+	p.adjust = func(q *modelQueue, id, cost, actual int) {
+		q.change(func() { q.modelLimit.(*bucketModel).settle(q.now, id, cost, actual) })
+	}
+	change := func(f func(m *bucketModel, now int64)) {
+		p.each(func(q *modelQueue) {
+			q.change(func() { f(q.modelLimit.(*bucketModel), q.now) })
+		})
 	}
 	p.change = func(o modelOp) bool {
-		now := p.modelQueue.now
 		switch o.kind {
 		case opHold:
 			d := time.Duration(o.a+o.b) * time.Millisecond
 			if g.Hold(d); d > 0 {
-				p.modelQueue.change(func() { m.hold(now, now+int64(d)) })
+				change(func(m *bucketModel, now int64) { m.hold(now, now+int64(d)) })
 			}
 		case opRate:
 			r := rates[o.a%int64(len(rates))]
 			g.SetRate(r)
-			p.modelQueue.change(func() { m.setRate(now, r) })
+			change(func(m *bucketModel, now int64) { m.setRate(now, r) })
 		case opBurst:
 			n := 1 + int(o.a)%6
 			g.SetBurst(n)
-			p.modelQueue.change(func() { m.setBurst(now, n) })
+			change(func(m *bucketModel, now int64) { m.setBurst(now, n) })
 		default:
 			return false
 		}
 		return true
 	}
-	return p, m
+	return p
 }

@@ -143,13 +143,13 @@ func TestModelWindow(t *testing.T) {
 			p := newPlot(s, g, m, late)
 			first := map[int]int{} // what the entries said that they cost
 			p.costs = func(a int64) int { return 1 + int(a/3)%(most+1)*int(a%2) }
-			p.adjust = func(id, cost, actual int) {
+			p.adjust = func(q *modelQueue, id, cost, actual int) {
 				first[id] = cost
-				change := p.modelQueue.change
+				change := q.change
 				if actual < cost {
-					change = p.modelQueue.refund
+					change = q.refund
 				}
-				change(func() { m.settle(p.modelQueue.now, id, actual) })
+				change(func() { m.settle(q.now, id, actual) })
 			}
 			p.change = func(o modelOp) bool {
 				if d := time.Duration(o.a+o.b) * time.Millisecond; o.kind == opHold {

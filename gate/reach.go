@@ -68,16 +68,15 @@ func settled[T any](r *reach[T], before []int, actual costs) (cost int) {
 	if !r.varies {
 		return queue.Keep
 	}
-	if actual.each == nil {
-		return r.uniform(actual.all)
-	}
 	for _, s := range r.by {
 		switch {
-		case len(before) > 0 && before[s.side] == 0:
+		case len(before) > 0 && before[s.side] == 0: // the entry has not come this way
 		case s.fixed > 0:
 			cost = max(cost, s.fixed)
-		default:
+		case actual.each != nil:
 			cost = max(cost, actual.each[s.side])
+		default:
+			cost = max(cost, actual.all)
 		}
 	}
 	return cost

@@ -179,3 +179,62 @@ func BenchmarkSettleWindow(b *testing.B) {
 		})
 	}
 }
+
+// unnoticed is a context whose end wakes no waiter. Its caller learns of the end when its grant wakes it, as
+// if both had come at one instant and the grant first.
+type unnoticed struct{ context.Context }
+
+func (c unnoticed) Done() <-chan struct{} {
+	if c.Err() == nil {
+		return nil
+	}
+	return c.Context.Done()
+}
+
+// An entry of cost 2 whose context has ended takes no token, but it begins the account if it was admitted
+// before it was taken back. Then of the token of a later entry all comes back. Without an account, what has
+// flowed in since does not.
+func TestAccountBegunByEntryTakenBack(t *testing.T) {
+	for _, admitted := range []bool{true, false} {
+		bubble.Both(t, func(b *bubble.B) {
+			g := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 3, Clock: b.Clock()})
+			for g.Allow() {
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			if admitted {
+				ctx = unnoticed{ctx}
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := g.Enter(ctx, 2)
+				done <- err
+			}()
+			b.Advance(time.Second)
+			cancel()
+			b.Advance(time.Second)
+			if err := <-done; err != context.Canceled {
+				b.Fatal(err)
+			}
+			var last gate.Pass
+			for i := range 2 {
+				p, ok := g.TryEnter(1)
+				if !ok {
+					b.Fatalf("token %d is missing", i)
+				}
+				last = p
+			}
+			b.Advance(500 * time.Millisecond)
+			last.Settle(0) // to half a token
+			if !g.Allow() {
+				b.Error("no token has come back")
+			}
+			want := 500 * time.Millisecond
+			if !admitted {
+				want = time.Second
+			}
+			if due := g.Stats().NextDue; due != want {
+				b.Errorf("admitted: %v: the next is due in %v, want %v", admitted, due, want)
+			}
+		})
+	}
+}

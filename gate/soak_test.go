@@ -31,7 +31,7 @@ func TestSoakSimulated(t *testing.T) {
 				seed := rand.Uint64()
 				err := play(t, mock, late, func(s *stage) error {
 					r := rand.New(rand.NewPCG(seed, 0))
-					p, _ := newRatePlot(s, rates, rates[0], 2, 0, late)
+					p := newRatePlot(s, rates, rates[0], 2, 0, late)
 					for i := range calls {
 						o := modelOp{kinds[r.IntN(len(kinds))], r.Int64N(8), r.Int64N(3) - 1, r.IntN(2) == 0}
 						if r.IntN(2) == 0 {
@@ -58,7 +58,7 @@ func TestSoakSimulated(t *testing.T) {
 func (p *plot) forget(last int) {
 	for id := range p.fates {
 		if id <= last {
-			delete(p.fates, id)
+			p.each(func(q *modelQueue) { delete(q.fates, id) })
 			delete(p.real, id)
 			delete(p.passes, id)
 			if cancel := p.cancels[id]; cancel != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/within"
 )
 
 // Group runs jobs in goroutines of their own and fails with the first of their errors. Most callers
@@ -141,7 +142,7 @@ func (g *Group) GoEach(f func(context.Context) error, costs ...int) {
 		return
 	}
 	p := new(gate.Pass)
-	go g.enter(sem, view, 1, p, func() error { return f(gate.WithPass(g.ctx, *p)) })
+	go g.enter(sem, view, 1, p, func() error { return f(within.With(gate.WithPass(g.ctx, *p), g.gate)) })
 }
 
 // TryGo is [Group.Go] for a job that must start at this very instant. It never waits, and reports

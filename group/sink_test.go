@@ -2,6 +2,7 @@ package group_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,6 +114,37 @@ func TestStoppedIsAnError(t *testing.T) {
 			t.Errorf("the other sink returned %v, want %v", err, group.ErrStopped)
 		}
 	})
+}
+
+// A sink that had all of its input before the cancel returns no error. Another sink of the group,
+// which still reads, returns the cause, and so does Wait.
+func TestSinkBeforeCancel(t *testing.T) {
+	for name, sink := range sinks {
+		if name == "range and Wait" {
+			continue
+		}
+		inBubble(t, func(t *testing.T) {
+			parent, cancel := context.WithCancelCause(context.Background())
+			g, _ := group.WithContext(parent)
+			a, b := group.Tee(g, group.From(g, upTo(2)))
+			other := errors.New("not set")
+			g.Go(func() error {
+				other = group.ForEach(g, b, func(context.Context, int) error {
+					time.Sleep(2 * ms)
+					return nil
+				}, nil)
+				return other
+			})
+			time.AfterFunc(ms, func() { cancel(errOne) })
+			if got, err := sink(g, a); len(got) != 2 || err != nil {
+				t.Errorf("%s returned %v and %v, want both values and no error", name, got, err)
+			}
+			checkWait(t, g, errOne)
+			if other != errOne {
+				t.Errorf("%s: the other sink returned %v, want %v", name, other, errOne)
+			}
+		})
+	}
 }
 
 // Several pipelines in one group, one sink after the other: a sink waits for what it reads,

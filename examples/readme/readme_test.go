@@ -3,7 +3,9 @@
 package readme_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,11 +37,14 @@ import (
 // small are the programs that show one thing each, in one file, with a test that runs them.
 var small = []string{"quickstart", "download", "worker", "inbound", "client"}
 
+// long are programs of one file that are a little longer.
+var long = []string{"llm"}
+
 // Every snippet is code that a test runs.
 func TestSnippets(t *testing.T) {
 	readme := read(t, "../../README.md")
 	sources := []string{read(t, "readme_test.go")}
-	for _, name := range small {
+	for _, name := range slices.Concat(small, long) {
 		sources = append(sources, read(t, filepath.Join("..", name, "main.go")))
 	}
 	snippets := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(readme, -1)
@@ -75,9 +80,13 @@ func read(t *testing.T, file string) string {
 
 // The small programs stay small.
 func TestSmall(t *testing.T) {
-	for _, name := range small {
-		if n := strings.Count(read(t, filepath.Join("..", name, "main.go")), "\n"); n > 60 {
-			t.Errorf("%s has %d lines, want at most 60", name, n)
+	for _, name := range slices.Concat(small, long) {
+		most := 60
+		if slices.Contains(long, name) {
+			most = 105
+		}
+		if n := strings.Count(read(t, filepath.Join("..", name, "main.go")), "\n"); n > most {
+			t.Errorf("%s has %d lines, want at most %d", name, n, most)
 		}
 		files, err := filepath.Glob(filepath.Join("..", name, "*.go"))
 		if want := 2; err != nil || len(files) != want {
@@ -218,6 +227,120 @@ func TestPolicy(t *testing.T) {
 	if r.ByStatus[http.StatusOK] != n || r.ByStatus[http.StatusServiceUnavailable] == 0 || r.Refusals != 0 {
 		t.Errorf("want %d answers, some 503 and no refusal: %v", n, r)
 	}
+}
+
+// ask asks the LLM a question for at most so many tokens and returns what it has cost.
+func ask(ctx context.Context, most int) (u strictapi.Usage, err error) {
+	body, err := json.Marshal(strictapi.Question{Prompt: "Tell me a story.", MaxTokens: most - 4})
+	if err != nil {
+		return u, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, memnet.URL, bytes.NewReader(body))
+	if err != nil {
+		return u, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return u, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	_, usage, ok := strings.Cut(string(text), `"usage":`)
+	if err == nil && !ok {
+		return u, fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	return u, errors.Join(err, json.NewDecoder(strings.NewReader(usage)).Decode(&u))
+}
+
+func TestTokens(t *testing.T) {
+	const n, most = 1000, 504
+	limited := func() func(ctx context.Context, call func(context.Context) (int, error)) error {
+		until := &gate.WindowOptions{UntilAnswer: true}
+		limit := gate.All(
+			gate.Each(gate.NewWindow(500, time.Minute, until)), // an entry counts 1 here
+			gate.NewWindow(90_000, time.Minute, until),         // and here what it costs
+			gate.Each(gate.NewConcurrency(40)),
+		)
+		return func(ctx context.Context, call func(context.Context) (int, error)) error {
+			pass, err := limit.Enter(ctx, most)
+			if err != nil {
+				return err
+			}
+			used, err := call(ctx)
+			if err == nil {
+				pass.Settle(used) // what failed stays charged: the API may have counted it
+			}
+			pass.Leave(err)
+			return err
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		api := strictapi.NewLLM(strictapi.DemoLLM(time.Minute))
+		memnet.Serve(t, api)
+		do := limited()
+		g, ctx := group.WithContext(t.Context())
+		for range n {
+			g.Go(func() error {
+				return do(ctx, func(ctx context.Context) (int, error) {
+					u, err := ask(ctx, most)
+					return u.Total(), err
+				})
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		r := api.Report()
+		t.Log(r)
+		if r.Answered != n || r.Refused+r.Cut != 0 || r.Limit("tokens").Used < 0.96 {
+			t.Errorf("want %d answers, and 96 %% of the tokens used", n)
+		}
+	})
+}
+
+func TestTokensEach(t *testing.T) {
+	const n = 600
+	type usage struct{ input, output int }
+	synctest.Test(t, func(t *testing.T) {
+		api := strictapi.NewLLM(&strictapi.LLMOptions{
+			Requests: 500, Input: 360_000, Output: 400_000, Concurrency: 40,
+			First: strictapi.Constant(time.Second), Answer: func(call int, _ strictapi.Question) int { return 500 + 7*(call%500) },
+		})
+		memnet.Serve(t, api)
+		until := &gate.WindowOptions{UntilAnswer: true}
+		requests, slots := gate.NewWindow(500, time.Minute, until), gate.NewConcurrency(40)
+		input, output := gate.NewWindow(360_000, time.Minute, until), gate.NewWindow(400_000, time.Minute, until)
+		limit := gate.All(requests, input, output, slots)
+		do := func(ctx context.Context, call func(context.Context) (usage, error)) error {
+			pass, err := limit.EnterEach(ctx, 1, 1_200, 4_096, 1)
+			if err != nil {
+				return err
+			}
+			used, err := call(ctx)
+			if err == nil {
+				pass.SettleEach(1, used.input, used.output, 1)
+			}
+			pass.Leave(err)
+			return err
+		}
+		g, ctx := group.WithContext(t.Context())
+		for range n {
+			g.Go(func() error {
+				return do(ctx, func(ctx context.Context) (usage, error) {
+					u, err := ask(ctx, 4_096)
+					return usage{u.Input, u.Output}, err
+				})
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		r := api.Report()
+		t.Log(r)
+		if l := r.Limit("output-tokens"); r.Answered != n || r.Refused+r.Cut != 0 || l.Used < 0.9 {
+			t.Errorf("want %d answers, and 90 %% of the output used", n)
+		}
+	})
 }
 
 // What the README warns of is refused, and the caller is banned.

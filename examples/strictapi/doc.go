@@ -33,6 +33,9 @@
 // [Start] serves on a free port of the loopback interface. [New] gives the same thing as a plain
 // http.Handler, which runs in a testing/synctest bubble too: all timing is the time package's own.
 //
+// [LLM] is an API of another kind: its calls have costs, in tokens, that are known when they are answered. It has
+// limits on calls and on tokens of a minute, and each answer is a stream. [Ledger] is what it counts by.
+//
 // The server arrives at each answer in one place, Server.judgeLocked, and asks only two outside things
 // on the way: a Limit, which knows the instant and may advertise something other than what it does, and
 // the Moods. They, and the Latency of a call let through, know its instant and its number.

@@ -48,6 +48,7 @@ const (
 	settlesDownOnly   fault = "no debts"
 	settlesAsleep     fault = "wakes nobody for Settle"
 	settlesTwice      fault = "Leave after Settle gives everything back"
+	settlesLeft       fault = "Settle after Leave gives everything back again"
 	leaksOnError      fault = "Leave with an error leaks"
 	leaksOnPanic      fault = "Leave in a panic leaks"
 	givesTwice        fault = "a second Leave gives a second token"
@@ -291,7 +292,7 @@ func (k *token) Leave(_ uint64, _ int, err error) {
 func (k *token) Settle(_ uint64, _, actual int) {
 	k.g.mu.Lock()
 	defer k.g.mu.Unlock()
-	if k.left || k.g.is(settlesNothing) || k.g.is(settlesDownOnly) && actual > k.cost {
+	if k.left && !k.g.is(settlesLeft) || k.g.is(settlesNothing) || k.g.is(settlesDownOnly) && actual > k.cost {
 		return
 	}
 	k.g.used += actual - k.cost
@@ -428,6 +429,7 @@ func TestChecksCanFail(t *testing.T) {
 		settlesDownOnly:   {"settle up"},
 		settlesAsleep:     {"settle down", "settle to nothing"},
 		settlesTwice:      {"settle down", "settle to nothing"},
+		settlesLeft:       {"settle after leave"},
 		leaksOnError:      {"do"},
 		leaksOnPanic:      {"do panics"},
 		givesTwice:        {"left twice"},

@@ -79,6 +79,7 @@ func ExampleChecks() {
 	// settle down: Settling for less gives tokens back at once.
 	// settle up: Settling for more is a debt that later entries wait for.
 	// settle to nothing: Settling for 0 gives everything back, once.
+	// settle after leave: Settling for 0 after Leave gives back the tokens that Leave did not, and no more.
 	// do: Do leaves the gate when the work fails.
 	// do panics: Do leaves the gate when the work panics or ends its goroutine.
 	// all or nothing: An entry that is refused or gives up for want of a slot takes no token that time has brought.

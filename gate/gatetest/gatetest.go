@@ -161,6 +161,7 @@ var checks = []Check{
 	{"settle down", "Settling for less gives tokens back at once.", settleDown},
 	{"settle up", "Settling for more is a debt that later entries wait for.", settleUp},
 	{"settle to nothing", "Settling for 0 gives everything back, once.", settleToNothing},
+	{"settle after leave", "Settling for 0 after Leave gives back the tokens that Leave did not, and no more.", settleAfterLeave},
 	{"do", "Do leaves the gate when the work fails.", doFails},
 	{"do panics", "Do leaves the gate when the work panics or ends its goroutine.", doPanics},
 	{"all or nothing", "An entry that is refused or gives up for want of a slot takes no token that time has brought.", allOrNothing},

@@ -94,3 +94,17 @@ func settleToNothing(t *trial) {
 	t.in(e, why)
 	t.whole(why)
 }
+
+func settleAfterLeave(t *trial) {
+	heavy := t.one()
+	n := heavy.cost
+	why := fmt.Sprintf("an entry of cost %d having been left, and then settled for 0", n)
+	t.leave(heavy)
+	t.spent -= n
+	heavy.pass.Settle(0)
+	for range n {
+		t.mustTry(1, why)
+	}
+	t.full(why + ", and all that came back being taken")
+	t.whole(why)
+}

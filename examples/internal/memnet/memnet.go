@@ -35,7 +35,10 @@ type Network struct {
 //
 // Requests take up to 30 ms to arrive, each its own time. A client that counts departures alone goes
 // over a limit that counts arrivals.
-func Serve(t testing.TB, h http.Handler) *Network {
+func Serve(t testing.TB, h http.Handler) *Network { return ServeWithin(t, h, jitter) }
+
+// ServeWithin is Serve for a network on which requests take up to jitter to arrive.
+func ServeWithin(t testing.TB, h http.Handler, jitter time.Duration) *Network {
 	n := &Network{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		underWay := time.NewTimer(rand.N(jitter))
 		defer underWay.Stop()
@@ -47,12 +50,13 @@ func Serve(t testing.TB, h http.Handler) *Network {
 	})}
 	n.Start()
 	before := http.DefaultTransport
-	transport := &http.Transport{DialContext: n.dial}
+	transport := &http.Transport{DialContext: n.dial, MaxIdleConnsPerHost: 100}
 	http.DefaultTransport = transport
 	t.Cleanup(func() {
 		http.DefaultTransport = before
 		transport.CloseIdleConnections()
 		n.Stop()
+		time.Sleep(jitter) // until no request is on its way: one with a body does not notice the end
 	})
 	return n
 }
