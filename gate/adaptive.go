@@ -30,74 +30,76 @@ type AdaptiveOptions struct {
 	// 1e9 is the most.
 	Backoff float64
 
-	// Recover is what the interval is multiplied by on a success, where the way back is known to
-	// be free. Elsewhere it shrinks by less. 0 means 0.9.
+	// Recover is what the interval is multiplied by on a success, as long as no interval is known
+	// to fail. Later it shrinks in other steps, see [Adaptive]. 0 means 0.9.
 	Recover float64
 
-	// GiveUp is the number of throttled generations in a row after which every entry gets
-	// [ErrGaveUp], waiting or new. 0 means never.
+	// GiveUp is the number of throttled generations in a row after which all entries, waiting and
+	// new, fail with [ErrGaveUp]. 0 means never.
 	GiveUp int
 
 	// Clock is where the time comes from. Nil means the real clock.
 	Clock clock.Clock
 }
 
-// Adaptive is a [Rate] that listens. When the far side throttles one caller, all callers slow down at once,
-// and they come back to speed together. It is the gate for an API whose limit is not known, is shared with
-// others or changes.
+// Adaptive is a [Rate] that slows down all callers when the far side throttles one, and then finds the way
+// back to speed. Use it for an API with a limit that is not known, is shared with others or changes.
 //
 // # What it learns from
 //
 // It learns from the error that each pass is left with, so leave every pass. nil is a success. An error
-// that is or wraps a *[ThrottledError], see [Throttled], is a throttle. Any other error says nothing of the
-// pace.
+// that is or wraps a *[ThrottledError], see [Throttled], is a throttle. Any other error is ignored.
 //
 // # Slowing down
 //
-// The time between two changes of the interval for the worse is a generation. A throttle of the current
-// generation multiplies the interval by Backoff and starts the next. What was under way by then can
-// throttle as often as it likes: it changes nothing more.
+// The interval is the time from one entry to the next. A generation lasts from one increase of the interval to
+// the next increase. A throttle multiplies the interval by Backoff if its entry was granted in the current
+// generation. Throttles of earlier entries do not change it. So a burst of throttles slows the gate down once.
 //
-// From the moment that Leave returns, no entry, waiting or new, is admitted before the last grant plus the
-// new interval. There is no burst either.
+// When Leave with such a throttle returns, the bucket is empty. The next entry, waiting or new, is admitted one
+// new interval after the last grant.
 //
-// # Coming back
+// # Speeding up
 //
-// Successes of the current generation bring the interval back by Recover, down to the one asked for. That
-// is done at once where the way is known to be free, and slowly and ever more rarely where it was tried and
-// failed. How, and from where that is taken, is told in internal/adapt.
+// A success counts if its entry was granted after the last change of the interval. As long as no limit has
+// been met, each success multiplies the interval by Recover, down to that of the rate given.
+//
+// Later, the first success brings back the interval that was last known to work. The gate then tries shorter
+// ones with a few entries at a time, and less often each time that fails. Package internal/adapt has the
+// rules and their sources.
 //
 // # Retry-After
 //
-// The throttle's After, if there is one, keeps out all entries for that long, from any generation. Where
-// that is many intervals, each further throttle would cost as many calls. So the gate takes what it has
-// seen so far for the limit. It tries a little more only after 16 times as long.
+// A throttle with a Retry-After holds the gate for that long, whatever its generation. If that is many
+// intervals, a throttle is costly. The gate then takes the number of entries that succeeded before for the
+// limit. It tries a little more only after 16 times that span.
 //
 // # Forgetting
 //
-// What it has learned fades: the gate is then as after [Adaptive.Reset]. That is one hour, or 60 times
-// Slowest if that is longer, after the last entry, the last throttle and the end of a hold. As long as
-// callers wait, nothing fades.
+// The gate forgets what it has learned, as by [Adaptive.Reset], when it has not been used for long. That is
+// one hour, or 60 times Slowest if that is longer, without an entry, a throttle or a hold. While callers wait,
+// the gate forgets nothing.
+//
+// # Costs
 //
 // Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make an Adaptive with
 // [NewAdaptive]; the zero value does not work.
 type Adaptive struct{ l *adaptiveLimit }
 
-// adaptiveLimit is an Adaptive as its queue sees it. All but what is fixed is guarded by the lock.
+// adaptiveLimit is an Adaptive as its queue sees it. The lock of the group guards all that is not fixed.
 //
-// step decides the interval, and bucket is the schedule that keeps to it: repace hands the interval over.
+// step decides the interval, and bucket keeps to it. repace passes the interval on from one to the other.
 type adaptiveLimit struct {
 	bucket
 	single
 	asked pace.Rate // fixed
-	fades int64     // fixed: how long after it was last heard from all is forgotten
+	fades int64     // fixed: how long after heard all is forgotten
 	step  adapt.State
 	last  int64 // instant of the last grant
-	heard int64 // instant of the last grant or throttle; 0: none since all was forgotten
+	heard int64 // instant of the last grant or throttle; 0: there is nothing to forget
 }
 
-// NewAdaptive returns a gate that starts at the rate given, which it never exceeds. Nil options mean the
-// defaults.
+// NewAdaptive returns a gate that starts at the given rate and never exceeds it. Nil options mean the defaults.
 //
 // It panics on the zero [pace.Rate], on one that is unlimited or above one a nanosecond, and on negative
 // options. It panics on a Backoff that is not above 1 or is above 1e9, and on a Recover that is not between
@@ -144,7 +146,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		step:   adapt.New(c),
 		fades:  fadesAfter(c.Slowest),
 	}
-	l.state.Track() // from the first entry on: any may be settled
+	l.state.Track() // from the first entry on, because any entry may be settled
 	l.init(l, timing.New(o.Clock), kind{capacity: "burst", learns: true, keeps: true})
 	l.Tune(timing.Auto, l.step.Interval(), l.state.Slack())
 	return &Adaptive{l}
@@ -184,8 +186,7 @@ func (g *Adaptive) TryEnter(cost int) (Pass, bool) {
 	return Pass{(*adaptiveKeeper)(l), mark, cost}, true
 }
 
-// Interval returns the time from one entry to the next, as it is now. It is for a look at what the gate has
-// learned.
+// Interval returns the present time from one entry to the next. Use it to see what the gate has learned.
 func (g *Adaptive) Interval() (d time.Duration) {
 	l := g.limit()
 	l.View(func(now int64) {
@@ -195,11 +196,11 @@ func (g *Adaptive) Interval() (d time.Duration) {
 	return d
 }
 
-// Hold admits no entry, waiting or new, until d from now. Then one token is there, and the next ones come
-// at the pace of the time, so there is no burst.
+// Hold makes the gate admit no entry, waiting or new, until d from now. Use it when the far side asks for a
+// pause. Afterwards one token is there, and the next ones come at the present interval: there is no burst.
 //
-// A hold is never shortened: one that would end earlier than another does nothing. Nor does a d that is not
-// positive.
+// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does it if d
+// is not positive.
 func (g *Adaptive) Hold(d time.Duration) {
 	if d <= 0 {
 		return
@@ -211,8 +212,8 @@ func (g *Adaptive) Hold(d time.Duration) {
 	})
 }
 
-// Reset makes the gate forget what it has learned. It goes on at the rate asked for, also if it had given
-// up. A hold stays.
+// Reset makes the gate forget what it has learned. It goes on at the rate that it was made with, even if it had
+// given up. A hold stays.
 func (g *Adaptive) Reset() {
 	l := g.limit()
 	l.Change(func(now int64) queue.Effect {
@@ -221,8 +222,8 @@ func (g *Adaptive) Reset() {
 	})
 }
 
-// Stats returns the statistics of the gate at this instant. It is idle only at the pace asked for. It is
-// not idle while that pace is being tried, or while a throttle counts towards GiveUp.
+// Stats returns the statistics of the gate at this instant. It is not Idle while its interval is longer than
+// the one asked for, or while it remembers a limit. Nor is it while a throttle counts towards GiveUp.
 func (g *Adaptive) Stats() Stats { return g.limit().Stats() }
 
 func (l *adaptiveLimit) Stats() (s Stats) {
@@ -235,8 +236,8 @@ func (l *adaptiveLimit) Stats() (s Stats) {
 	return s
 }
 
-// repace brings the schedule in line with the interval. At the rate asked for, it goes by the exact ratio
-// and not by the interval, which is rounded to nanoseconds.
+// repace makes the schedule keep to the interval. At the rate asked for, the schedule has the exact ratio: the
+// interval is rounded to nanoseconds.
 func (l *adaptiveLimit) repace(now int64) {
 	n, span := int64(1), l.step.Interval()
 	if span == int64(l.asked.Interval()) {
@@ -252,8 +253,8 @@ func (l *adaptiveLimit) describe() string { return fmt.Sprintf("an Adaptive of %
 func (g *Adaptive) member() member { return g.limit() }
 func (g *Adaptive) part() part     { return g.limit() }
 
-// Capacity is asked before anything else, so it is where what was learned fades. A gate that has given up
-// has none, which single.failed makes an ErrGaveUp of.
+// Capacity also lets what was learned fade: the queue calls it for every entry before anything else. A gate
+// that has given up has a capacity of 0, which single.failed turns into ErrGaveUp.
 func (l *adaptiveLimit) Capacity() int {
 	l.fade(l.Now())
 	if l.step.GaveUp() {
@@ -262,16 +263,15 @@ func (l *adaptiveLimit) Capacity() int {
 	return l.bucket.Capacity()
 }
 
-// Take returns the mark of step: the change of the interval that the entry has seen, and below it the
-// number of the entry.
+// Take returns the mark of step. Its high bits have the number of the last change of the interval, and its low
+// 32 bits the number of the entry.
 func (l *adaptiveLimit) Take(now, since int64, cost int) (mark uint64) {
 	l.state.Take(now, since, cost)
 	l.last, l.heard = now, now
 	return l.step.Grant(now)
 }
 
-// Settle is that of the bucket, which knows the entry by the number at the end of its mark. Undo is
-// likewise.
+// Settle turns the mark into that of the bucket, by the number of the entry in it. So does Undo.
 func (l *adaptiveLimit) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
 	l.fade(now)
 	return l.bucket.Settle(now, l.state.Numbered(uint32(mark)), cost, actual)
@@ -282,7 +282,7 @@ func (l *adaptiveLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
 	return l.bucket.Undo(now, l.state.Numbered(uint32(mark)), cost)
 }
 
-// leave learns from the error of the work. An error that is no throttle takes no lock.
+// leave learns from the error of the work. For an error that is no throttle it takes no lock.
 func (l *adaptiveLimit) leave(c queue.Claim, err error) (mark uint64) {
 	if err == nil {
 		l.Change(func(now int64) queue.Effect { return l.succeeded(now, c.Mark) })
@@ -297,8 +297,8 @@ func (l *adaptiveLimit) leave(c queue.Claim, err error) (mark uint64) {
 	return c.Mark
 }
 
-// succeeded tells step of a success. That can make the interval longer, too: when a probe is over, the gate
-// goes back to the interval that is known to work.
+// succeeded reports a success to step. That can make the interval longer, too: after a probe, the gate goes
+// back to the interval that is known to work.
 func (l *adaptiveLimit) succeeded(now int64, mark uint64) queue.Effect {
 	before := l.step.Interval()
 	if !l.step.Success(mark) {
@@ -311,9 +311,8 @@ func (l *adaptiveLimit) succeeded(now int64, mark uint64) queue.Effect {
 	return queue.Sooner
 }
 
-// throttled tells step of a throttle. If that moves the interval, all tokens are spent: the next entry
-// comes one of the new intervals after the last grant. after holds all entries, whether or not the interval
-// has moved.
+// throttled reports a throttle to step. If that changes the interval, the bucket is emptied: the next entry is
+// due one new interval after the last grant. after holds all entries, whether or not the interval has changed.
 func (l *adaptiveLimit) throttled(now int64, mark uint64, after time.Duration) {
 	l.fade(now)
 	l.heard = now

@@ -14,12 +14,12 @@ import (
 // several limits, such as a rate and a number of calls in flight.
 //
 // An entry takes from all members at one instant, or from none. No slot is held while the entry waits for a
-// token, and no quota is spent because another was refused. The cost of [Composite.Enter] is the cost at each
-// member, so the lowest capacity is that of all.
+// token, and no quota is spent because another was refused. The cost of [Composite.Enter] is charged by every
+// member, so the lowest capacity of a member is that of the composite.
 //
 // # A cost for each gate
 //
-// [Each] names a gate at which every entry costs 1, such as a limit on requests beside one on tokens:
+// Use [Each] for a gate at which every entry costs 1, such as a limit on requests beside one on tokens:
 //
 //	llm := gate.All(
 //		gate.Each(gate.NewWindow(500, time.Minute, nil)), // requests
@@ -30,60 +30,58 @@ import (
 //	...
 //	pass.Settle(actual) // the tokens
 //
-// [Composite.EnterEach] says what an entry costs at each gate; with a cost of 0 it passes the gate by. A limit
-// that is named several times, also in a composite, counts once, at the highest of its costs.
+// Use [Composite.EnterEach] where entries differ: it takes one cost for each gate. At a cost of 0, the entry
+// passes that gate by.
 //
-// An entry that is left with a throttle, see [Throttled], was refused by the far side: nothing was done. It
-// stays charged at the gates that were named by a view. Its cost at the others comes back, unless the entry
-// was settled. If no gate was named by a view, all of it stays charged.
+// An entry that the far side refuses, see [Throttled], has used none of its tokens. When it is left with the
+// throttle, gates that were named by a view, see Each, keep their charge. All others refund theirs, unless the
+// entry was settled. If no gate was named by a view, every gate keeps its charge.
 //
 // # Order
 //
 // The same gate can be a member of many composites and be used by itself as well. Entries that want the
 // same members are admitted in order of arrival.
 //
-// Entries that want other members are not held up: an entry that one member keeps back is in no entry's way
-// at the others. When it has been overtaken there a number of times in turn, it keeps its place everywhere,
-// so that no entry is starved.
+// An entry that one member keeps back is in no entry's way at the other members. So entries that want those
+// alone can overtake it there. When that has happened eight times in turn, it queues at all members at once:
+// no later entry overtakes it any more.
 //
 // # Keys
 //
-// The gate of a key, see [Keyed.For], is a member like any other. All keys must be remembered at once, so
-// an entry fails with a *[KeysError] if there is no room for one of them.
+// The gate of a key, see [Keyed.For], is a member like any other. All keys of an entry must be remembered at
+// once. If there is no room for one of them, the entry fails with a *[KeysError].
 //
 // # Gates from elsewhere
 //
-// A gate that is not a Rate, Window, Concurrency or Adaptive, or a composite of these, can't be asked at
-// the same instant. It is entered after these, one such gate after the other in the order given. All are
-// left again if that fails or panics.
+// Only a Rate, Window, Concurrency or Adaptive, and composites and keys with these, can be asked at one
+// instant. Gates from elsewhere are entered after them, one after the other in the order given. If one of
+// them refuses the entry or panics, all that was taken is given back.
 //
-// At the end it is left after every Adaptive and before the others, the last one named first. So a throttle
-// has slowed down all entries by the time that its slot is free.
+// The gate of a key is treated in the same way if its clock differs from that of the others.
+//
+// Gates from elsewhere are left after every Adaptive and before all other members, the last one named first.
+// So a throttle has slowed down all entries before the slots of its entry are free.
 //
 // # Holds
 //
-// A composite can be held like a [Rate], see [Composite.Hold]. That keeps out the entries that come through
-// this composite, also as a member of another one, and no other entries. An entry that waits for the hold
-// to end is in no entry's way at a member that is shared.
+// [Composite.Hold] keeps out the entries that come through this composite, also by way of another one that
+// has it as a member. It keeps out no other entries. A waiter that it keeps back is in no entry's way at a
+// shared member.
 //
-// Afterwards it is, for these entries, as if every member had been held. A Rate or Adaptive has one token
-// for them, and the next ones come at its pace. That is so also where others have left its bucket full, so
-// there is no burst. A Window and a Concurrency admit as many as they have room for.
+// When a hold ends, the entries of the composite find their members as if each had been held. A Rate or an
+// Adaptive has one token for them, and the next ones come at its pace. So there is no burst, even if other
+// entries have left the bucket full. A Window and a Concurrency admit as many as they have room for.
 //
-// An entry that waits for a gate from elsewhere when a hold begins goes to the end of the queue when that
-// gate admits it. A hold has no say in how many such a gate admits afterwards, nor in how many the gate of
-// a key does.
-//
-// A hold is never shortened, and a d that is not positive does nothing. [Stats] tells for how long the
-// composite or one of its members is held.
+// An entry that waits at a gate from elsewhere when a hold begins requeues last once that gate admits it. A
+// hold does not change how many entries such a gate admits afterwards, nor how many the gate of a key does.
 //
 // # Naming gates twice, and misuse
 //
-// A gate that is named twice, or that is in a composite and named too, counts once. The exception is one
-// from elsewhere that Go can't compare. All of nothing admits every entry.
+// A gate that is named several times, also in a composite, is charged once, at the highest of its costs. The
+// exception is a gate from elsewhere of a type that Go can't compare. All of nothing admits every entry.
 //
-// All panics on a nil gate, and on gates whose clocks differ. Gates that share a composite share a lock
-// from then on.
+// All panics on a nil gate, and on gates with different clocks. Gates of one composite share a lock from then
+// on.
 func All(gates ...Gate) *Composite {
 	a := &Composite{sides: len(gates)}
 	a.setup()
@@ -98,32 +96,32 @@ func All(gates ...Gate) *Composite {
 	return a
 }
 
-// Composite is what [All] returns. It is a member of another All like any gate.
+// Composite is a gate made of several, by [All]. It can be a member of another All like any gate.
 type Composite struct {
-	// All fields of this group are fixed once All has returned, but for what hold guards by its lock.
+	// All fields of this group are fixed once All has returned, except what hold guards by its lock.
 
 	sides   int             // how many gates were named
-	hold    hold            // its own limit; entries that want all limits are in its set
-	holds   []reach[*hold]  // the own ones first, then those of the composites that are members
-	own     int             // how many are its own
+	hold    hold            // the limit that Hold sets; its set has the entries that want all limits
+	holds   []reach[*hold]  // those that Hold sets first, then those of composites that are members
+	own     int             // how many of holds Hold sets
 	heldAt  []int           // for each hold, the number of its member in inside; -1: it has none
-	inside  []reach[member] // limits of this package; those that learn come first
-	learns  int             // how many of them do
-	views   bool            // one of them was named by a view
+	inside  []reach[member] // limits of this package, those that learn first
+	learns  int             // how many of inside learn
+	views   bool            // a gate, inside or outside, was named by a view
 	outside []reach[Gate]   // gates from elsewhere, entered after the inside
 	keys    []reach[keyMember]
 	whole   want // all limits
 
-	joined atomic.Pointer[joined] // the composite for the keys of the last entry; nil before
-	joints joints                 // for its passes
-	wants  wants                  // what entries want that pass gates by
+	joined atomic.Pointer[joined] // the composite for the keys of the last entry; nil before the first
+	joints joints                 // the records of its passes
+	wants  wants                  // one for each choice of limits, of the entries that pass gates by
 
-	// Entries admitted, and entries at a gate outside or on their way through keys. The set can't count
-	// these: it knows the inside alone.
+	// through counts the admitted entries, and at those that are at a gate outside or that have keys. The
+	// set can't count them: it knows the inside alone.
 	through, at atomic.Int64
 }
 
-// setup gives the composite its own hold, which all gates lead to.
+// setup gives the composite its own hold, which every named gate leads to.
 func (a *Composite) setup() {
 	by := make([]share, a.sides)
 	for i := range by {
@@ -136,14 +134,15 @@ func (a *Composite) setup() {
 	a.own = 1
 }
 
-// add makes g a member, as the gate that was named with that number, by a view with these costs. Of a
-// composite it takes the members, so that all limits are taken at one instant however deep they are.
+// add makes g the member that was named with the number side, by a view with these costs; none means no
+// view. If g is a composite, add takes its members. So all limits are taken at one instant however deep they
+// are.
 func (a *Composite) add(side int, g Gate, costs []int) {
 	a.addBy(g, func(inner []share) []share { return through(side, costs, inner) })
 }
 
-// addBy is add for a gate that is reached otherwise: by turns the ways from it to one of its limits into
-// those from here.
+// addBy is add for a gate that is reached in other ways. The function by turns the ways from g to a limit into
+// the ways from this composite to it; see share.
 func (a *Composite) addBy(g Gate, by func(inner []share) []share) {
 	switch g := g.(type) {
 	case *Composite:
@@ -171,8 +170,8 @@ func (a *Composite) addBy(g Gate, by func(inner []share) []share) {
 	}
 }
 
-// init makes a composite of the members: it sorts them, gives it holds, joins the locks, and makes the set.
-// Only the goroutine that makes the composite knows it as yet, but the members may be in use.
+// init completes the composite once it has its members: it sorts them, makes holds, joins the locks, and makes
+// the set. No other goroutine has the composite yet, but the members may be in use.
 func (a *Composite) init() {
 	clk := a.commonClock()
 	a.hold.init(clk, nil)
@@ -220,7 +219,7 @@ func (a *Composite) init() {
 		}
 		if len(a.outside) > 0 {
 			// A gate outside may refuse an entry after the inside has admitted it. Then the entry is taken
-			// back, as if it had never come, and for that a schedule has to keep account of entries.
+			// back, as if it had never come. A schedule needs an account of its entries for that.
 			for _, m := range a.inside {
 				if b, ok := m.to.(bucketed); ok {
 					b.schedule().Track()
@@ -230,8 +229,8 @@ func (a *Composite) init() {
 	})
 }
 
-// commonClock returns the clock of the members, or nil if time does not matter to any as yet. It panics if
-// there are two: instants of different clocks can't be compared.
+// commonClock returns the clock of the members, or nil if none has a clock yet. It panics if there are two:
+// instants of different clocks can't be compared.
 func (a *Composite) commonClock() *timing.Clock {
 	var clk *timing.Clock
 	see := func(c *timing.Clock) {
@@ -257,18 +256,21 @@ type costs struct {
 	each []int
 }
 
-// Enter is described at [Gate]. If a key finds no room, the error is a *[KeysError]. An error that one
-// member is the reason for says which.
+// Enter is described at [Gate]. If there is no room for a key, the error is a *[KeysError]. An error that is
+// due to one member names it.
 func (a *Composite) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("All.Enter", ctx, cost)
 	return a.enter(ctx, costs{all: cost})
 }
 
-// EnterEach is Enter with one cost for each gate, in the order in which they were named in [All]. At a gate
-// that is an [All] itself, it is the entry's cost there. A gate with the cost 0 is passed by: the entry does
-// not want it, and is not kept back by it. A gate that was named by a view is entered at the view's cost.
+// EnterEach is Enter with one cost for each gate, in the order in which they were named in [All]. Use it where
+// entries cost differently at different gates, such as one request and an estimate of its tokens.
 //
-// It panics if ctx is nil, the number of costs is wrong, one is negative, or all are 0. Up to four costs
+// A gate with a cost of 0 is passed by: it neither charges the entry nor keeps it back. A gate that was named
+// by a view charges the view's cost if the one given is positive. A gate that is an All itself is entered with
+// its cost as by Enter.
+//
+// EnterEach panics if ctx is nil, the number of costs is wrong, one is negative, or all are 0. Up to four costs
 // allocate nothing.
 func (a *Composite) EnterEach(ctx context.Context, each ...int) (Pass, error) {
 	if ctx == nil {
@@ -284,7 +286,7 @@ func (a *Composite) TryEnter(cost int) (Pass, bool) {
 	return a.tryEnter(costs{all: cost})
 }
 
-// TryEnterEach is TryEnter with one cost for each gate, as [Composite.EnterEach] has.
+// TryEnterEach is TryEnter with one cost for each gate, as in [Composite.EnterEach].
 func (a *Composite) TryEnterEach(each ...int) (Pass, bool) {
 	checkCosts("All.TryEnterEach", each, a.sides)
 	return a.tryEnter(costs{each: each})
@@ -308,7 +310,7 @@ func (a *Composite) enter(ctx context.Context, c costs) (Pass, error) {
 			if err := a.enterOutside(ctx, j); err != nil {
 				return Pass{}, err
 			}
-			if a.shut(j) { // the entry waits for the end of the hold, behind all that wait already
+			if a.shut(j) { // requeue last, and wait for the end of the hold
 				j.undo(errUndone)
 				continue
 			}
@@ -336,8 +338,8 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 	return j.pass(), true
 }
 
-// which returns what the capacity of a limit is called, and which gate it is, for an error. The composite's
-// own hold is none of its gates. What comes after it concerns a member.
+// which returns the name of a limit's capacity, and the gate that it belongs to, for an error. The composite's
+// own hold belongs to none of its gates. What comes after it belongs to a member.
 func (a *Composite) which(limit int) (capacity, gate string) {
 	at := limit - len(a.holds)
 	switch {
@@ -352,10 +354,10 @@ func (a *Composite) which(limit int) (capacity, gate string) {
 	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.by[0].side+1, m.to.describe())
 }
 
-// enterOutside enters the gates outside, one after the other. It takes everything back if one of them fails
-// or panics. No lock is held: such a gate may wait, or call this package.
+// enterOutside enters the gates outside, one after the other. If one of them fails or panics, it undoes the
+// whole entry. No lock is held: such a gate may wait, or call this package.
 func (a *Composite) enterOutside(ctx context.Context, j *joint) error {
-	failure := errUndone // what the gates are left with if one panics
+	failure := errUndone // the error of Leave, if a gate panics
 	a.at.Add(1)
 	defer func() {
 		a.at.Add(-1)
@@ -385,7 +387,7 @@ func (a *Composite) enterOutside(ctx context.Context, j *joint) error {
 	return nil
 }
 
-// tryOutside is enterOutside for an entry that does not wait. A hold that has begun since is a refusal.
+// tryOutside is enterOutside for TryEnter. It also refuses the entry if a hold has begun meanwhile.
 func (a *Composite) tryOutside(j *joint) (ok bool) {
 	defer func() {
 		if !ok {
@@ -407,8 +409,8 @@ func (a *Composite) tryOutside(j *joint) (ok bool) {
 	return !a.shut(j)
 }
 
-// shut reports whether a hold has begun since the entry got through the inside. It asks after the gates
-// outside have admitted the entry, which may have taken long.
+// shut reports whether a hold has begun since the inside has admitted the entry. It is called when the gates
+// outside have admitted it too, which may have taken long.
 func (a *Composite) shut(j *joint) (shut bool) {
 	j.want().set.View(func(now int64) {
 		for _, limit := range j.want().limits {
@@ -418,8 +420,8 @@ func (a *Composite) shut(j *joint) (shut bool) {
 	return shut
 }
 
-// Stats returns the statistics of the composite: what it counted itself, and what follows for it from its
-// members. The members are asked one after the other, so their figures are not of one instant.
+// Stats returns the statistics of the composite. It counts entries itself, and takes the other figures from
+// its members. These are asked one after the other, so the figures are not of one instant.
 func (a *Composite) Stats() Stats {
 	s := Stats{
 		Granted:   uint64(a.through.Load()),
@@ -443,8 +445,8 @@ func (a *Composite) Stats() Stats {
 	return s
 }
 
-// join takes in what a member tells. known says whether it tells anything; a member that does not is never
-// taken for idle.
+// join adds the statistics of a member to those of its composite. known is false for a member without
+// statistics, which is never taken for idle.
 func (s *Stats) join(m Stats, known bool) {
 	s.NextDue = max(s.NextDue, m.NextDue)
 	s.HeldFor = max(s.HeldFor, m.HeldFor)

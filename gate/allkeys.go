@@ -8,21 +8,20 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// joined is a composite together with the gates of its keys.
+// joined is a composite with keys, with the gates of these keys in their place.
 //
-// Which gates these are is only known when an entry comes. So the entry pins all keys first, which takes no
-// waiting. Then it enters the composite of the members proper and the gates of the keys. It holds nothing
-// while it waits for one of them. So the order in which keys are named can't matter, nor whether their
-// gates have members in common.
+// Which gates these are is known only when an entry comes. The entry first pins all keys, without waiting. Then
+// it enters all, which has the other members and the gates of the keys. It is charged nothing while it waits
+// for one of them. So the order of keys does not matter, nor does it matter if their gates share members.
 //
-// It never changes once it is stored, so entries use it without a lock.
+// A joined never changes once it is stored, so entries use it without a lock.
 type joined struct {
-	keys []pinnedKey // whose gates these were
+	keys []pinnedKey // the keys; all has their gates
 	all  *Composite
 }
 
-// pinKeys pins the keys that an entry with these costs wants, and the keys that their gates have in turn, and
-// adds them to t. If one finds no room, it returns the error; the caller unpins those before it by t.drop.
+// pinKeys pins the keys that an entry with these costs wants, and the keys that their gates have in turn. It
+// adds them to t. If there is no room for one, it returns the error. The caller unpins the others by t.drop.
 func (a *Composite) pinKeys(ctx context.Context, wait bool, c costs, t *keyPass) error {
 	for i := range a.keys {
 		if cost(&a.keys[i], c) == 0 {
@@ -49,8 +48,8 @@ func (a *Composite) pinKeys(ctx context.Context, wait bool, c costs, t *keyPass)
 	return nil
 }
 
-// costsOf returns what an entry costs at a gate that was named by a view with these costs: which of them are
-// 0, and no more.
+// costsOf returns costs for pinKeys and gatesOf, at a gate that was named by a view. Only which of them are 0
+// matters there.
 func costsOf(view []int) costs {
 	if len(view) > 1 {
 		return costs{each: view}
@@ -61,8 +60,8 @@ func costsOf(view []int) costs {
 // with returns the composite that has the gates of the keys for members. The caller has pinned the keys that
 // an entry with these costs wants.
 //
-// The last one is kept, and is right until a key was forgotten and made again. Entries that find it out of
-// date at the same time may each make one, which costs time and is otherwise the same.
+// It keeps the last one, and makes another if a key was forgotten and made again. Entries that race may each
+// make one: that only costs time.
 func (a *Composite) with(keys []pinnedKey, c costs) *Composite {
 	if j := a.joined.Load(); j != nil && slices.Equal(j.keys, keys) {
 		return j.all
@@ -72,9 +71,9 @@ func (a *Composite) with(keys []pinnedKey, c costs) *Composite {
 	return j.all
 }
 
-// join makes such a composite. Gates from elsewhere, and those on another clock, are entered one after the
-// other there. So they come in the order of their keys' numbers, whatever the order in which those were
-// named: two entries can't wait for each other.
+// join makes the composite that with returns. Gates from elsewhere, and those on another clock, are entered one
+// after the other there. They are in the order of their keys' numbers, however the keys were named. So two
+// entries can't wait for each other.
 func (a *Composite) join(keys []pinnedKey, c costs) *Composite {
 	g := &Composite{sides: a.sides}
 	g.setup()
@@ -113,8 +112,8 @@ type keyedGate struct {
 	born uint64 // the number of the key
 }
 
-// gatesOf adds the gates of the keys to all. The keys are in the order of pinKeys; it returns those that
-// are not of this composite. by is how the composite's limits are reached.
+// gatesOf adds the gates of this composite's keys to all, and returns the keys that are left. The keys are in
+// the order of pinKeys. by turns ways from this composite into ways from the one that is entered; see addBy.
 func (a *Composite) gatesOf(all []keyedGate, keys []pinnedKey, c costs, by func([]share) []share) ([]keyedGate, []pinnedKey) {
 	for i := range a.keys {
 		if cost(&a.keys[i], c) == 0 {
@@ -128,7 +127,7 @@ func (a *Composite) gatesOf(all []keyedGate, keys []pinnedKey, c costs, by func(
 			born := keys[0].born()
 			keys, more = keys[1:], false
 			switch g := of.(type) {
-			case keyMember: // the next one is pinned for it
+			case keyMember: // its key is the next one that was pinned
 				ways, more = under([]share{{}}), true
 				continue
 			case *Composite:
@@ -140,8 +139,8 @@ func (a *Composite) gatesOf(all []keyedGate, keys []pinnedKey, c costs, by func(
 	return all, keys
 }
 
-// enterKeys is Enter for a composite with keys. The keys stay pinned while the entry waits. If it is
-// admitted, its pass unpins them; if not, drop does, also after a panic.
+// enterKeys is Enter for a composite with keys. The keys stay pinned while the entry waits. If the entry is
+// admitted, its pass unpins them. Otherwise, also after a panic, drop does.
 func (a *Composite) enterKeys(ctx context.Context, c costs) (Pass, error) {
 	t := keyPasses.Get().(*keyPass)
 	entered := false

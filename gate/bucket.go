@@ -7,13 +7,13 @@ import (
 	"github.com/escapement-go/escapement/internal/schedule"
 )
 
-// bucket is a limit that goes by a schedule, and makes up for lateness. A Rate, an Adaptive and the hold of
+// bucket is a limit that keeps to a schedule, and makes up for lateness. A Rate, an Adaptive and the hold of
 // a composite embed it, and replace the methods in which they differ.
 //
-// Its methods are those of a queue.Limit and a queue.Lateness. The queue calls them under its lock.
+// It implements queue.Limit and queue.Lateness. The queue calls the methods under its lock.
 type bucket struct {
 	state   schedule.Schedule
-	watches []*hold // holds that go by its plan
+	watches []*hold // holds that copy its plan
 }
 
 func (b *bucket) Capacity() int { return b.state.Limit() }
@@ -26,8 +26,8 @@ func (b *bucket) Take(now, since int64, cost int) (mark uint64) {
 	return b.state.Take(now, since, cost)
 }
 
-// Settle and Undo return Later even if tokens come back. Both make the lateness until now of no account, so
-// an entry that counted from before may be due later.
+// Settle and Undo return Later even if tokens come back. Both end the making up for lateness until now. So an
+// entry that counted from an earlier instant may be due later.
 func (b *bucket) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
 	if !b.state.Once(mark) {
 		panic(settledTwice)
@@ -41,14 +41,13 @@ func (b *bucket) Undo(now int64, mark uint64, cost int) queue.Effect {
 	return queue.Later
 }
 
-// An entry that comes late counts from earlier; see queue.Lateness. Admitted callers that are not running
-// yet take their share of the slack first.
+// Arrive, Absent and Ran are described at queue.Lateness. Admitted callers that are not running yet use up
+// slack before new entries do.
 func (b *bucket) Arrive(now int64) int64       { return b.state.Arrive(now) }
 func (b *bucket) Absent(now int64, out uint64) { b.state.Absent(now, out) }
 func (b *bucket) Ran(now, granted int64)       { b.state.Ran(now, granted) }
 
-// bucketed is a member that goes by a schedule. A composite needs the schedules of its members for its
-// hold.
+// bucketed is a member that keeps to a schedule. The hold of a composite needs the schedules of its members.
 type bucketed interface {
 	member
 	schedule() *schedule.Schedule
@@ -65,6 +64,6 @@ func (b *bucket) unwatch(h *hold) {
 // planned tells the holds that the plan has changed now.
 func (b *bucket) planned(now int64) {
 	for i := len(b.watches) - 1; i >= 0; i-- {
-		b.watches[i].follow(now) // takes itself out, if it is past
+		b.watches[i].follow(now) // calls unwatch, if the hold is past
 	}
 }

@@ -11,35 +11,36 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// Concurrency is a gate for at most n entries in flight, or fewer that cost more. It is a weighted
-// semaphore that can be resized and that is fair. Use it for what is limited by how much is under way, such
-// as connections or memory. Unlike the other gates it must be left, or its slots are gone.
+// Concurrency is a gate for entries in flight: their costs add up to at most n. Use it for what is limited by
+// how much is in use at a time, such as connections or memory.
 //
-// It gives slots in order of arrival. So a heavy entry is not starved by light ones that would fit.
-// Entering when a slot is free takes no lock and allocates nothing, nor does leaving when no entry waits.
+// Every pass must be left, or its slots are lost. Slots are granted in order of arrival, so light entries
+// don't starve a heavy one. SetLimit resizes the gate.
+//
+// An entry that finds free slots takes no lock and allocates nothing. Nor does leaving when no entry waits.
 // Make one with [NewConcurrency]; the zero value does not work.
 type Concurrency struct{ l *slotLimit }
 
 // slotLimit is a Concurrency as its queue sees it.
 //
-// While slotsFrozen is clear, entries take slots by a compare-and-swap of the word, without the lock. It is
-// set while an entry waits, or a goroutine has the lock. Then entries need the lock, but slots still come
-// back without it.
+// While slotsFrozen is clear, entries take slots by a compare-and-swap of the word, without the lock. The bit
+// is set while an entry waits, or a goroutine has the lock. Then entries need the lock to take slots, but not
+// to give them back.
 type slotLimit struct {
-	word atomic.Int64        // the free slots, and below them bits: see slotShift
+	word atomic.Int64        // the free slots and, in its lowest bits, what is listed below
 	size atomic.Int64        // slots in all; written under the lock
-	own  [slotTickets]ticket // one is in use while its bit in the word is set
+	own  [slotTickets]ticket // each is in use while its bit in the word is set
 	single
 }
 
 // The word, from its lowest bit on:
 //
 //   - slotsFrozen: entries need the lock.
-//   - One bit for each of the gate's own tickets, set while a pass has it. To take one costs nothing, where to
-//     get one from the pool takes as long as all the rest.
-//   - A count of the entries that took no lock. Once it has reached slotsSpent, entries need the lock: then
-//     Freeze adds it to the statistics, and begins it anew.
-//   - From slotShift on the free slots, which can be below zero after SetLimit or Settle.
+//   - One bit for each of the gate's own tickets, set while a pass has it. Such a ticket costs nothing. One
+//     from the pool takes as long as the rest of Enter.
+//   - A count of the entries that took no lock. When it reaches slotsSpent, entries need the lock. Freeze then
+//     adds it to the statistics, and resets it.
+//   - From slotShift on, the number of free slots. It can be negative after SetLimit or Settle.
 const (
 	slotsFrozen = 1
 	slotTicket  = 2 // the bit of the first ticket
@@ -52,8 +53,8 @@ const (
 	slotsCounted = slotsSpent<<1 - slotsPassed // the bits of the count
 )
 
-// maxSlots is the largest size, and the most that a pass can come to cost. Both fit into the word with room
-// to spare.
+// maxSlots is the largest size, and the highest cost after a Settle. Both fit into the word with room to
+// spare.
 const maxSlots = 1 << 40
 
 // NewConcurrency returns a gate for n slots, all of them free. It panics if n is less than 1 or above 2^40.
@@ -81,8 +82,8 @@ func (g *Concurrency) limit() *slotLimit {
 	return g.l
 }
 
-// Enter is described at [Gate]. A cost above the number of slots is a *[CapacityError]. When a slot will be
-// free is not known, so an entry waits until its deadline.
+// Enter is described at [Gate]. A cost above the number of slots is a *[CapacityError]. There is never a
+// *[DeadlineError]: it is not known when a slot will be free, so an entry waits until its deadline.
 func (g *Concurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Concurrency.Enter", ctx, cost)
 	l := g.limit()
@@ -117,7 +118,8 @@ func (g *Concurrency) TryEnter(cost int) (Pass, bool) {
 }
 
 // pass takes slots without the lock, if they are free. With them it takes one of the gate's own tickets, or
-// 0 if all are out. It reports whether it took slots, and if not, whether the lock is needed to know.
+// returns 0 if all are in use. ok reports whether it took slots. If not, locked reports whether the caller
+// must ask under the lock.
 func (l *slotLimit) pass(cost int) (ticket int64, ok, locked bool) {
 	for {
 		word := l.word.Load()
@@ -133,8 +135,8 @@ func (l *slotLimit) pass(cost int) (ticket int64, ok, locked bool) {
 	}
 }
 
-// ticket returns the pass of an entry. bit is that of the gate's own ticket which the entry has taken; 0
-// means one from the pool. The claim's mark keeps the bit, so that leave gives it back with the slots.
+// ticket returns the pass of an entry. bit is the bit of the gate's own ticket that the entry has taken; 0
+// means a ticket from the pool. The claim's mark keeps the bit, so that leave frees it with the slots.
 func (l *slotLimit) ticket(bit int64, cost int) Pass {
 	c := queue.Claim{Cost: cost, Mark: uint64(bit)}
 	if bit == 0 {
@@ -146,13 +148,12 @@ func (l *slotLimit) ticket(bit int64, cost int) Pass {
 // add gives slots back, or takes them if slots is negative. It changes no other bit of the word.
 func (l *slotLimit) add(slots int64) { l.word.Add(slots << slotShift) }
 
-// free returns the number of free slots. Below zero, that many must be left before an entry can be
-// admitted.
+// free returns the number of free slots. If it is negative, that many slots must come back before one is free.
 func (l *slotLimit) free() int64 { return l.word.Load() >> slotShift }
 
-// SetLimit changes the number of slots, at once. If more are taken than there are now, no entry is admitted
-// until enough have left. A waiter with a cost above n gets a *[CapacityError]. It panics if n is less than
-// 1 or above 2^40.
+// SetLimit changes the number of slots, at once and for all waiters. If more than n are in use, no entry is
+// admitted until enough slots have come back. A waiter with a cost above n gets a *[CapacityError]. SetLimit panics
+// if n is less than 1 or above 2^40.
 func (g *Concurrency) SetLimit(n int) {
 	checkSlots("Concurrency.SetLimit", n)
 	l := g.limit()
@@ -180,7 +181,7 @@ func (l *slotLimit) describe() string { return fmt.Sprintf("a Concurrency of %d"
 func (g *Concurrency) member() member { return g.limit() }
 func (g *Concurrency) part() part     { return g.limit() }
 
-// restsAt returns now or unknown: when slots come back can't be told.
+// restsAt returns now or unknown: it is not known when slots come back.
 func (l *slotLimit) restsAt(now int64) int64 {
 	if l.Stats().Idle {
 		return now
@@ -188,8 +189,8 @@ func (l *slotLimit) restsAt(now int64) int64 {
 	return unknown
 }
 
-// Freeze sets slotsFrozen, so that entries come to the lock, and counts those that have passed without it.
-// The compare-and-swap of an entry that races with it fails.
+// Freeze sets slotsFrozen, so that entries take the lock, and counts those that have passed without it. If an
+// entry races with it, one of the two repeats its compare-and-swap.
 func (l *slotLimit) Freeze() {
 	word := l.word.Load()
 	for !l.word.CompareAndSwap(word, word&^slotsCounted|slotsFrozen) {
@@ -213,7 +214,8 @@ func (l *slotLimit) Due(_, since int64, _ uint64, cost int) int64 {
 // leftMark is the mark of an entry that has left: it takes no slots any more.
 const leftMark = math.MaxUint64
 
-// Take returns no mark: a ticket remembers the cost. Slots may come back between Due and Take, but none go.
+// Take returns no mark: a ticket remembers the cost. Between Due and Take, slots may come back, but no entry
+// takes any.
 func (l *slotLimit) Take(_, _ int64, cost int) (mark uint64) {
 	l.add(-int64(cost))
 	return 0
@@ -224,17 +226,18 @@ func (l *slotLimit) Settle(_ int64, mark uint64, cost, actual int) queue.Effect 
 		return queue.None
 	}
 	l.add(slots(cost) - slots(actual))
-	return queue.Sooner // when there will be slots is not known
+	return queue.Sooner // also if fewer are free: no wait is estimated from slots
 }
 
 func (l *slotLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
 	return l.Settle(now, mark, cost, 0)
 }
 
-// leave gives slots back, and the bit of the gate's own ticket if the mark is one, in a single addition.
+// leave gives slots back by a single addition. That also clears the bit of the gate's own ticket, if the mark
+// is one.
 //
-// It takes the lock only if slotsFrozen was set, for the entries that may wait for these slots. If Freeze
-// comes after the addition, its caller finds the slots free.
+// It takes the lock only if slotsFrozen was set: entries may wait for these slots. If Freeze comes after the
+// addition, its caller finds the slots free.
 func (l *slotLimit) leave(c queue.Claim, _ error) (mark uint64) {
 	if l.word.Add(slots(c.Cost)<<slotShift-int64(c.Mark))&slotsFrozen != 0 {
 		l.Change(func(int64) queue.Effect { return queue.Sooner })
@@ -242,5 +245,5 @@ func (l *slotLimit) leave(c queue.Claim, _ error) (mark uint64) {
 	return leftMark
 }
 
-// slots returns the slots that a cost takes. A cost that is a mistake stays within the word.
+// slots returns the slots that a cost takes. It bounds a cost given by mistake, so that the word can hold it.
 func slots(cost int) int64 { return min(int64(cost), maxSlots) }

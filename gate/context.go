@@ -18,8 +18,8 @@ func (c *passContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// WithPass returns a copy of ctx with the pass of the work that it is for, see [PassOf]. It is for authors of
-// what enters a gate and then calls a function; packages group and retry do it. It panics if ctx is nil.
+// WithPass returns a copy of ctx with a pass, for [PassOf] to find. Use it in code that enters a gate and then
+// calls a function of its user, as packages group and retry do. It panics if ctx is nil.
 func WithPass(ctx context.Context, p Pass) context.Context {
 	if ctx == nil {
 		panic("gate: WithPass: ctx must not be nil")
@@ -28,9 +28,10 @@ func WithPass(ctx context.Context, p Pass) context.Context {
 }
 
 // PassOf returns the pass of the job, item, attempt or request that ctx belongs to, and false if there is
-// none. Use it to settle what the work has cost: its gate was entered by another package.
+// none. Use it to settle the cost of work for which another package has entered the gate.
 //
-// That package leaves the pass. [Pass.Settle] may come before or after that.
+// Settle the pass, but don't leave it: the package that has entered does. [Pass.Settle] may come before or
+// after that.
 func PassOf(ctx context.Context) (Pass, bool) {
 	p, ok := ctx.Value(passKey{}).(*Pass)
 	if !ok {

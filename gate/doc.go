@@ -1,25 +1,39 @@
-// Package gate answers the question "may I?". It admits entries to something that is limited, and admits
-// exactly as many as the limit allows.
+// Package gate answers the question "may I?". It admits calls to something limited, exactly as many as the
+// limit allows. Use it where many goroutines share a limit that must hold strictly, such as that of an API.
+//
+//	rate := gate.NewRate(pace.PerSecond(100), nil) // evenly, 10 ms apart
+//	slots := gate.NewConcurrency(32)               // at most 32 in flight
+//	api := gate.All(rate, slots)                   // both at once, or wait
+//
+//	err := gate.Do(ctx, api, 1, func(ctx context.Context) error {
+//		return fetch(ctx, url)
+//	})
 //
 // # Words
 //
-// An entry is one use of what is limited. Its cost is the number of tokens that it takes. The caller is the
-// goroutine that enters; while its entry is not admitted, it is a waiter.
-//
-// A token is the permission for one event. A rate is a number of tokens per span. The burst is the number
-// of tokens that idle time may save up.
-//
-// An entry is due at the instant when the schedule allows it. Its lateness is what the system makes it wait
-// beyond that. The slack is how much lateness is made up.
-//
-// A hold admits no entry before an instant. A pass is what an admitted entry gets from a gate, and its
-// caller leaves with it.
+//   - An entry is one use of what is limited, such as a call. Its cost is the number of tokens or slots that
+//     it takes.
+//   - The caller is the goroutine that enters. Until its entry is admitted, it is a waiter.
+//   - A token is the permission for one event. A slot is a place among those in flight, and comes back when
+//     the entry is left.
+//   - A rate is a number of tokens per span. The burst is the number of tokens that idle time may save up.
+//   - The grant is the instant at which an entry is admitted. Admitted and granted mean the same.
+//   - An entry is due at the instant when the gate's plan allows it. The plan is the gate's settings: rate
+//     and burst, or limit and span.
+//   - Lateness is a delay after that instant for which the system is to blame. The slack is how much lateness
+//     is made up for.
+//   - A hold is a pause: until it ends, the gate admits no entry.
+//   - A pass is what the caller of an admitted entry gets, to leave the gate with.
+//   - The far side is what the work talks to, such as the server of an API. It throttles a call when it
+//     refuses the call because there are too many.
+//   - A member is a gate that was named in an [All], which returns a composite. A gate from elsewhere is one
+//     that is not of this package, or that [Of] made.
 //
 // # Which gate
 //
-//   - [Rate]: so many a second, evenly, with or without a burst (a leaky or token bucket).
-//   - [Window]: at most so many in any span (a sliding window; safe for fixed ones).
-//   - [Concurrency]: so many at once.
+//   - [Rate]: n tokens a second, evenly, with or without a burst. It is a leaky or token bucket.
+//   - [Window]: at most n tokens in any span. It is a sliding window, and safe for fixed ones.
+//   - [Concurrency]: at most n in flight.
 //   - [Adaptive]: as many as the far side takes, up to a rate.
 //   - [All]: several of these at once, all or nothing.
 //   - [Keyed]: one of these for each customer, host or route.
@@ -27,18 +41,32 @@
 //
 // # What every gate does
 //
-// A gate promises nothing early: an entry that waits holds no reservation. Each gate has one queue, first
-// come first served, and one alarm. It decides at the instant of the grant which entry it admits. So an
-// entry that gives up costs nothing, and all entries behind it move up. A change of plan applies to all
-// waiters at once. Light entries never overtake a heavy one.
+// A gate grants nothing ahead of time: a waiter holds no reservation. So a waiter that gives up costs
+// nothing, and the entries behind it move up. A change of plan applies to all waiters at once.
 //
-// A done context wins over a free place. A wait that is known to outlast the deadline fails at once, with
-// an error that says how long it would have been.
+// Entries of one gate are admitted first come, first served: light ones never overtake a heavy one. Entries
+// with other members of a composite can, see Order at [All].
+//
+// Enter fails if the context has ended, even if the gate has room. It fails at once if the wait is known to
+// outlast the context's deadline. The error then says how long the wait would have been.
+//
+// # What keeps callers back
+//
+// Keep the members of an All in variables. Waiters that want the same members are all counted by the member
+// that blocks the first of them, in its Stats().Waiting:
+//
+//	api.Stats().Waiting   // 400: all waiters
+//	rate.Stats().Waiting  // 0
+//	slots.Stats().Waiting // 400: more slots would help, a higher rate would not
+//
+// If no member counts them, a hold of the composite keeps them back, see HeldFor, or a gate from elsewhere
+// does. A first waiter that was overtaken too often queues at all members: then all of them count. The
+// example of the package is a program that does this.
 //
 // # Testing
 //
-// Run the test in a testing/synctest bubble. On the real clock, time passes there by itself, and nothing is
-// late. With a mock, wait before each Add until all goroutines are blocked:
+// Run the test in a testing/synctest bubble. Without a Clock in the options, time passes there by itself,
+// and nothing is late. With a mock, wait before each Add until all goroutines are blocked:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		mock := clock.NewMock() // of github.com/benbjohnson/clock
@@ -50,6 +78,6 @@
 //		}
 //	})
 //
-// A [Concurrency] has no clock and goes with any. The gates of an [All] should share one clock, and so
-// should a policy of package retry with its gate.
+// The members of an All must have one clock; a [Concurrency] has none and goes with any. Give a policy of
+// package retry the clock of its gate: that is not checked.
 package gate

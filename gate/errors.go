@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// ErrGaveUp is the error of every entry, waiting or new, at an [Adaptive] gate that has given up. The gate
-// gives up when GiveUp generations in a row were throttled. It admits entries again once it is Reset, or
-// that has faded.
+// ErrGaveUp is the error of all entries, waiting and new, at an [Adaptive] that has given up. It gives up
+// when GiveUp generations in a row were throttled, see [AdaptiveOptions]. It admits entries again after
+// [Adaptive.Reset], or when it has forgotten the throttles; see Forgetting at Adaptive.
 var ErrGaveUp = errors.New("gate: given up after being throttled too often in a row")
 
-// A gate is left with errUndone by an entry that did not take place, and with errUnfinished by one whose
-// work did not return. Neither says anything of the far side, so an adaptive gate learns nothing from them.
+// errUndone ends an entry that is taken back after some of its gates have admitted it.
+// errUnfinished ends an entry with work that did not return. Neither tells anything about the far side, so an
+// Adaptive learns nothing from them.
 var (
 	errUndone     = errors.New("gate: the entry did not take place")
 	errUnfinished = errors.New("gate: the work did not return")
 )
 
 // CapacityError is the error of an entry that costs more than its gate can ever admit. A waiter gets it,
-// too, when the gate is made that small.
+// too, when a change of plan lowers the capacity below its cost.
 type CapacityError struct {
 	Cost     int // what the entry costs
 	Capacity int // the most that the gate admits at once
-	// Limit names what sets the capacity: "burst" for a Rate or an Adaptive. It is "" where it is the
-	// capacity itself.
+	// Limit names what sets the capacity: "burst" for a Rate or an Adaptive. It is "" for other gates.
 	Limit string
-	// Gate says which gate of an [All] it is: its place, its kind and its plan. An example is "gate 2, a
-	// Window of 90000 per 1m0s". It is "" for a gate that was entered by itself.
+	// Gate names the member of an [All] that has too little capacity, by its place, its kind and its plan.
+	// An example is "gate 2, a Window of 90000 per 1m0s". It is "" for a gate that was entered by itself.
 	Gate string
 }
 
@@ -41,7 +41,7 @@ func (e *CapacityError) Error() string {
 	return fmt.Sprintf("gate: %scost must be at most the %s of %d, got %d", inAll(e.Gate), limit, e.Capacity, e.Cost)
 }
 
-// inAll returns what an error begins with that concerns one gate of an All.
+// inAll returns the beginning of an error that concerns one gate of an All.
 func inAll(gate string) string {
 	if gate == "" {
 		return ""
@@ -49,12 +49,13 @@ func inAll(gate string) string {
 	return "All: " + gate + ": "
 }
 
-// DeadlineError is the error of an entry whose wait is known to outlast the deadline of its context. It
-// comes without waiting for the deadline, and matches [context.DeadlineExceeded].
+// DeadlineError is the error of an entry with a wait that is known to outlast the deadline of its context. It
+// comes at once and not at the deadline, and matches [context.DeadlineExceeded].
 type DeadlineError struct {
-	// Wait is how long the entry would have to wait, at least, from the instant when it was refused.
+	// Wait is how long the entry would have had to wait at least, from the instant when it was refused.
 	Wait time.Duration
-	// Gate says which gate of an [All] keeps the entry back for that long, as that of a [CapacityError].
+	// Gate names the member of an [All] that would keep the entry back for longest, in the form of the Gate
+	// of a [CapacityError].
 	Gate string
 }
 
@@ -66,14 +67,14 @@ func (e *DeadlineError) Error() string {
 // Unwrap returns [context.DeadlineExceeded].
 func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }
 
-// ThrottledError says that the far side refused the work because there was too much of it. [Pass.Leave]
-// looks for it in the error of the work; [Throttled] makes one.
+// ThrottledError says that the far side refused the work because there was too much of it, as a status 429
+// does. [Throttled] makes one. [Pass.Leave] looks for it in the error of the work.
 type ThrottledError struct {
-	After time.Duration // how long the far side wants to be left alone; 0: it did not say
-	Err   error         // what it said, or nil
+	After time.Duration // the Retry-After: how long to stay away; 0: there was none
+	Err   error         // the error of the work, or nil
 }
 
-// Error says for how long, if that is known, and then what Err says.
+// Error says how long to stay away, if that is known, and then what Err says.
 func (e *ThrottledError) Error() string {
 	msg := "throttled"
 	if e.After > 0 {
@@ -88,7 +89,7 @@ func (e *ThrottledError) Error() string {
 // Unwrap returns Err.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// isThrottle reports whether an error that a pass is left with says that the work was refused.
+// isThrottle reports whether err, of a pass that is left, is or wraps a *ThrottledError.
 func isThrottle(err error) bool {
 	if err == nil {
 		return false
@@ -97,11 +98,10 @@ func isThrottle(err error) bool {
 	return ok && t != nil
 }
 
-// Throttled marks cause as the far side's word that there was too much: a *[ThrottledError] that wraps it.
-// Return it from the work, or hand it to [Pass.Leave], so that an [Adaptive] slows down.
+// Throttled returns a *[ThrottledError] that wraps cause. Return it from the work when the far side refuses a
+// call because there were too many, or give it to [Pass.Leave]. An [Adaptive] then slows down.
 //
-// after is the Retry-After that came with it; 0, and anything negative, means that there was none. A nil
-// cause is fine.
+// after is the Retry-After of the refusal; 0 or less means that there was none. A nil cause is fine.
 func Throttled(after time.Duration, cause error) error {
 	return &ThrottledError{After: max(after, 0), Err: cause}
 }

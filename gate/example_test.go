@@ -14,6 +14,43 @@ import (
 	"github.com/escapement-go/escapement/pace"
 )
 
+// One call has two limits. While the far side is slow, the statistics of the members tell which of them
+// keeps callers back.
+func Example() {
+	rate := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 10})
+	slots := gate.NewConcurrency(2)
+	api := gate.All(rate, slots) // an entry takes from both at one instant, or waits
+
+	answer := make(chan struct{})
+	var calls sync.WaitGroup
+	for range 5 {
+		calls.Go(func() {
+			err := gate.Do(context.Background(), api, 1, func(context.Context) error {
+				<-answer
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	for api.Stats().Waiting < 3 {
+		runtime.Gosched()
+	}
+	fmt.Println("waiting:", api.Stats().Waiting)
+	fmt.Println("for a token:", rate.Stats().Waiting)
+	fmt.Println("for a slot:", slots.Stats().Waiting)
+
+	close(answer)
+	calls.Wait()
+	fmt.Println("admitted:", api.Stats().Granted)
+	// Output:
+	// waiting: 3
+	// for a token: 0
+	// for a slot: 3
+	// admitted: 5
+}
+
 func ExampleDo() {
 	g := gate.NewConcurrency(2)
 	err := gate.Do(context.Background(), g, 1, func(context.Context) error {

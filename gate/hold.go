@@ -9,23 +9,23 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// hold is a limit of a composite that its Hold sets. Entries that come through the composite take it, also
-// by way of another composite that has this one as a member. No other entries do. So a hold keeps those
-// entries out, and is in no other entry's way at the members that are shared.
+// hold is the limit by which Composite.Hold keeps entries out. Entries that come through the composite want
+// it, also by way of another composite that has this one as a member. No other entries want it. So it is in no
+// other entry's way at shared members.
 //
-// A hold of a Rate empties its bucket, so that there is no burst when it is over. The hold of a composite
-// can't do that: others use the tokens meanwhile. So a composite has a hold for each member that goes by a
-// schedule. It has a bucket of its own, with the member's plan, which Hold empties. One more hold, without
-// a member, is for entries that pass all of these by.
+// When the hold of a Rate ends, its bucket is empty, so that there is no burst. The hold of a composite can't
+// empty the buckets of members: other entries use their tokens. So a composite has a hold for each member that
+// keeps to a schedule. That hold has a bucket of its own, with the member's plan, and Hold empties it. One more
+// hold, without a member, keeps out entries that pass all of these by.
 //
 // When its bucket is full again, the hold is past, and entries bypass it.
 //
-// Its methods are called under the lock, but for leave, restsAt and Stats, which take it.
+// Its methods are called under the lock, except clock, restsAt and Stats, which take it.
 type hold struct {
 	single
 	bucket
-	of     bucketed // the member; nil: the hold only keeps out
-	active bool     // the hold, or what came of it, is not past; follow clears it
+	of     bucketed // the member; nil: the hold has no bucket to empty
+	active bool     // the hold is not past; follow clears it
 }
 
 // init makes a limit that holds nothing.
@@ -36,7 +36,7 @@ func (h *hold) init(clk *timing.Clock, of bucketed) {
 	h.state = schedule.New(0, 0, 0, 0)
 }
 
-// begin begins a hold, or makes it longer. It never makes it shorter: that is for the schedule to see.
+// begin begins a hold, or makes it longer. The schedule sees to it that a hold is never made shorter.
 func (h *hold) begin(now, until int64) {
 	if !h.follow(now) {
 		h.active = true
@@ -49,14 +49,14 @@ func (h *hold) begin(now, until int64) {
 	h.state.Hold(now, until)
 }
 
-// plan brings the bucket in line with the plan of the member, which may have changed.
+// plan copies the plan of the member, which may have changed, to the bucket.
 func (h *hold) plan(now int64) {
 	if h.of != nil {
 		h.state.Follow(now, h.of.schedule())
 	}
 }
 
-// follow is plan while the hold, or what came of it, matters, and reports whether it still does.
+// follow copies the member's plan and ends the hold if it is past. It reports whether the hold is active.
 func (h *hold) follow(now int64) bool {
 	if !h.active {
 		return false
@@ -84,8 +84,7 @@ func (h *hold) Due(now, since int64, ahead uint64, cost int) int64 {
 	return h.state.Due(since, ahead, cost)
 }
 
-// Take returns 0 where there is no hold. Then the entry is not charged, and Settle and Undo find nothing to
-// do.
+// Take returns 0 if the hold is past. Then the entry is not charged, and Settle and Undo do nothing.
 func (h *hold) Take(now, since int64, cost int) (mark uint64) {
 	if !h.follow(now) {
 		return 0
@@ -121,7 +120,7 @@ func (h *hold) clock() (clk *timing.Clock) {
 	return clk
 }
 
-// restsAt returns the instant from which the hold, and what came of it, is past: its bucket is full.
+// restsAt returns the instant from which the hold is past: its bucket is full.
 func (h *hold) restsAt(int64) (at int64) {
 	h.View(func(now int64) {
 		if at = now; h.follow(now) {
@@ -142,13 +141,17 @@ func (h *hold) Stats() (s Stats) {
 	return s
 }
 
-// Hold admits no entry through the composite, waiting or new, until d from now. See [All].
+// Hold makes the composite admit no entry, waiting or new, until d from now. Use it when the far side asks for
+// a pause. It keeps out no entry that comes to a member in another way; see Holds at [All].
+//
+// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does it if d
+// is not positive.
 func (a *Composite) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	// All holds that an entry passes go by one clock: that of the members, or the real one if none has a
-	// clock. A call of its own sets it: the second call reads an instant from it.
+	// All holds of an entry have one clock: that of the members, or the real one if none has a clock. A
+	// first Change sets it, because the second one reads the present instant from it.
 	h := &a.hold
 	clk := h.set.Clock()
 	if clk == nil {

@@ -8,14 +8,13 @@ import (
 	"github.com/escapement-go/escapement/internal/queue"
 )
 
-// want is what an entry of a composite wants: limits, by their numbers in the composite, and the set of
-// the entries that want the same ones.
+// want is a choice of limits of a composite, and the set of the entries that want exactly these.
 type want struct {
 	set    *queue.Set
-	limits []int // those of holds come first, then those of inside
+	limits []int // by number: holds of the composite come first, then its inside
 }
 
-// wants are what those entries want that pass gates by. Each is made when the first such entry comes.
+// wants has the choices of entries that pass gates by. Each is made when the first such entry comes.
 type wants struct {
 	mu sync.RWMutex
 	by map[string]*want // by a byte for each limit: 1 if it is wanted
@@ -55,7 +54,7 @@ func (w *wants) of(a *Composite, key []byte) *want {
 	return made
 }
 
-// waiting returns how many entries wait that pass gates by.
+// waiting returns how many of the entries that pass gates by are waiting.
 func (w *wants) waiting() (n int) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -65,13 +64,13 @@ func (w *wants) waiting() (n int) {
 	return n
 }
 
-// joint is what the pass of a composite goes back to: it has what the entry takes of every member.
+// joint is the Keeper of a composite's pass, and the record of its entry: what it takes of every member.
 type joint struct {
 	life
 	all     *Composite    // fixed
 	claims  []queue.Claim // on the limits that the entry wants
 	cost    int           // at all gates; 0 if more has costs
-	refused bool          // it was left with a throttle, and is settled by that
+	refused bool          // a throttle at Leave has refunded it, in place of a Settle
 	more    *several      // nil for an entry that wants all limits, and entered no gate outside
 }
 
@@ -88,9 +87,11 @@ type out struct {
 	of   *reach[Gate]
 }
 
-// joints are those of one composite. A pass that is never settled leaves its joint to the garbage collector,
-// because it may be settled after it was left. Where that does not seem to happen, passes are forgotten when
-// they are left, and their joints used again: after many entries and not one Settle.
+// joints are those of one composite. A pass may be settled after it was left, so its joint is not free then. If
+// it is never settled, its joint is left to the garbage collector.
+//
+// After many entries without any Settle, none is expected. From then on passes are forgotten when they are
+// left, and their joints are used again.
 type joints struct {
 	fresh   atomic.Pointer[freshJoints]
 	over    sync.Pool   // those that are free again
@@ -106,7 +107,7 @@ type freshJoints struct {
 	all   [32]joint
 }
 
-// get returns a joint that is not in use, for a pass that is forgotten when it is left, or not.
+// get returns a joint that is not in use. forget says whether its pass is forgotten when it is left.
 func (s *joints) get(a *Composite, forget bool) *joint {
 	if j := s.used(forget); j != nil {
 		j.forget = forget
@@ -127,7 +128,7 @@ func (s *joints) get(a *Composite, forget bool) *joint {
 // used returns a joint that was in use, if there is one.
 func (s *joints) used(forget bool) *joint {
 	if !forget && !s.settles.Load() {
-		return nil // none is over as yet
+		return nil // none has been freed yet
 	}
 	j, _ := s.over.Get().(*joint)
 	return j
@@ -144,7 +145,7 @@ func (a *Composite) freshJoints() *freshJoints {
 	return f
 }
 
-// joint returns a joint for an entry with these costs, whose claims say what it takes of each limit.
+// joint returns a joint for an entry with these costs. Its claims say what the entry takes of each limit.
 func (a *Composite) joint(c costs) *joint {
 	s := &a.joints
 	j := s.get(a, !s.settles.Load() && a.through.Load() >= unsettled)
@@ -173,7 +174,8 @@ func (j *joint) uniform(cost int) {
 	}
 }
 
-// several makes the claims of an entry with one cost for each gate, on the limits that it does not pass by.
+// several makes the claims of an entry with one cost for each gate. There is none for a limit that it passes
+// by.
 func (j *joint) several(each []int) {
 	a, m := j.all, j.needMore()
 	j.cost = 0
@@ -201,8 +203,8 @@ func (j *joint) several(each []int) {
 	}
 }
 
-// holdCost returns what an entry with these costs takes of a hold: as much as of the hold's member, by whatever
-// way, if it comes through the composite that has the hold.
+// holdCost returns what a hold charges an entry with these costs. If the entry comes through the composite that
+// has the hold, that is the charge of the hold's member, whichever way leads there.
 func (a *Composite) holdCost(hold int, c costs) int {
 	if at := a.heldAt[hold]; at >= 0 && (c.each == nil || a.holds[hold].of(c.each) > 0) {
 		return cost(&a.inside[at], c)
@@ -241,7 +243,7 @@ func (j *joint) costs() costs {
 	return costs{each: j.more.each}
 }
 
-// cost returns what an entry with these costs takes.
+// cost returns what an entry with these costs takes of r.
 func cost[T any](r *reach[T], c costs) int {
 	if c.each == nil {
 		return r.uniform(c.all)
@@ -266,15 +268,15 @@ func (j *joint) outs() []out {
 // pass returns the pass of an entry that was admitted.
 func (j *joint) pass() Pass { return Pass{j, j.id(), j.cost} }
 
-// heed notes that passes are settled.
+// heed notes that passes of this composite are settled, so that they are no longer forgotten.
 func (s *joints) heed() {
 	if !s.settles.Load() {
 		s.settles.Store(true)
 	}
 }
 
-// Leave ends the entry at every member, in an order in which each throttle is known before a slot is free.
-// Freed slots go at once to waiters, and these must go by the new pace.
+// Leave ends the entry at every member. Members that learn come first: they must slow down before slots are
+// freed, because these go to waiters at once.
 func (j *joint) Leave(id uint64, _ int, err error) {
 	j.leave(id)
 	defer j.release()
@@ -283,8 +285,8 @@ func (j *joint) Leave(id uint64, _ int, err error) {
 		j.correct(costs{})
 	}
 	learn := len(j.all.holds) + j.all.learns
-	// What a gate outside does is not known. It may learn, so it comes before the slots inside. It may have
-	// slots, so it comes after the members that learn.
+	// A gate outside may learn, so it comes before the slots inside. It may also have slots, so it comes
+	// after the members that learn.
 	j.leaveInside(0, learn, err)
 	if outs := j.outs(); len(outs) > 0 {
 		defer j.leaveInside(learn, cap(j.claims), err) // also if a gate outside panics
@@ -294,8 +296,8 @@ func (j *joint) Leave(id uint64, _ int, err error) {
 	j.leaveInside(learn, cap(j.claims), err)
 }
 
-// leaveInside leaves the limits with numbers from first on, until before end. Each takes the lock itself. A
-// hold is not left.
+// leaveInside leaves the limits with numbers from first on and below end, except holds. Each limit takes the
+// lock itself.
 func (j *joint) leaveInside(first, end int, err error) {
 	holds := len(j.all.holds)
 	for i, limit := range j.want().limits {
@@ -307,7 +309,7 @@ func (j *joint) leaveInside(first, end int, err error) {
 }
 
 // leaveOutside leaves the gates outside, the last one first. If one panics, the others are left all the
-// same. undone means that the entry did not take place, so its cost is given back, too.
+// same. undone means that the entry is taken back, so its cost is refunded, too.
 func leaveOutside(outs []out, err error, undone bool) {
 	last := len(outs) - 1
 	if last < 0 {
@@ -364,8 +366,8 @@ func (j *joint) SettleEach(id uint64, cost int, actual []int) {
 	j.correct(costs{each: actual})
 }
 
-// correct makes the costs actual ones: for all limits inside at one instant, and then at each gate outside.
-// The joint is locked.
+// correct settles the entry at the actual costs: at all limits inside at one instant, and then at each gate
+// outside. The joint is locked.
 func (j *joint) correct(actual costs) {
 	var room [16]int
 	inside, before := room[:0], j.costs().each
@@ -385,12 +387,12 @@ func (j *joint) correct(actual costs) {
 	}
 }
 
-// settledEach is the panic of a Settle that does not say at which gate.
+// settledEach is the panic of a Settle of an entry with a cost for each gate.
 const settledEach = "gate: Pass.Settle: the entry has a cost for each gate, use SettleEach"
 
-// owe charges what a forgotten entry cost beyond what it was charged, by the number of the gate. It is charged
-// to the present instant, and of an entry that cost less nothing comes back. Of an entry with a cost for each
-// gate it is not known what it was charged, so all is charged anew. So no limit is passed.
+// owe charges, as of now, what a forgotten entry cost beyond its first charge, by the number of the gate. An
+// entry that cost less is refunded nothing. The first charge of an entry with a cost for each gate is not known
+// any more, so all is charged once more. So no limit is exceeded.
 func (a *Composite) owe(more func(side int) int) {
 	each, some := make([]int, a.sides), false
 	for side := range each {
@@ -411,8 +413,8 @@ func (a *Composite) owe(more func(side int) int) {
 	j.leaveInside(0, cap(j.claims), errUndone)
 }
 
-// undo takes back an entry that got through the inside, but that a gate outside has refused with err. The
-// inside comes last, and also if a gate outside panics: it is as if the entry had not come.
+// undo takes back an entry that the inside has admitted, and leaves the gates outside with err. The inside
+// comes last, and also if a gate outside panics. Afterwards it is as if the entry had not come.
 func (j *joint) undo(err error) {
 	defer func() {
 		j.want().set.Undo(j.claims)
@@ -428,7 +430,8 @@ func (j *joint) release() {
 	}
 }
 
-// free makes the joint ready for another entry. Its passes are dropped, or they would keep gates alive.
+// free makes the joint ready for another entry. It drops the passes of gates outside, which would keep memory
+// alive.
 func (j *joint) free() {
 	if m := j.more; m != nil {
 		clear(m.outs)

@@ -22,8 +22,8 @@ type KeyedOptions struct {
 	// MaxKeys is the highest number of keys that are remembered. 0 means 65,536.
 	MaxKeys int
 
-	// Idle is how long a key that is not used is remembered at least, unless its place is needed. After
-	// twice that it is forgotten for sure, if it can be. 0 means 1 minute.
+	// Idle is how long an unused key stays remembered at least, unless a new key needs its place. After
+	// twice that it is forgotten for sure, if its gate is idle. 0 means 1 minute.
 	Idle time.Duration
 
 	// Clock is where the time for Idle comes from. Nil means the real clock.
@@ -39,63 +39,64 @@ func (e *KeysError) Error() string {
 	return fmt.Sprintf("gate: Keyed: all MaxKeys of %d are in use, there is no room for another key", e.MaxKeys)
 }
 
-// Keyed is a gate for each key: each customer, host or route has a limit of its own. Use [Keyed.For] where
-// a [Gate] is asked for, as a Keyed is none itself. Make one with [NewKeyed]; the zero value does not work.
-// Entering with a known key adds no lock.
+// Keyed has a gate for each key, so that each customer, host or route has a limit of its own. Use it where keys
+// come and go: it forgets keys, and its memory is bounded.
 //
-// To limit all keys together as well, let the function that makes the gates return an [All]. Its members
-// are one gate that the keys share, and one of their own. The shared one does not prevent forgetting, if it
-// is of this package and not [Of] a limiter.
+// A Keyed is not a [Gate] itself. Enter it with a key, or use [Keyed.For] where a Gate is asked for. Make one
+// with [NewKeyed]; the zero value does not work. Entering with a known key adds no lock.
+//
+// To limit all keys together as well, let the function that makes the gates return an [All]. Give it one gate
+// that all keys share, and one of the key's own. The shared gate does not prevent forgetting, unless it is a
+// gate from elsewhere.
 //
 // # When a key is forgotten
 //
-// The gate of a key is made when the key is first used. It is forgotten when a new one in its place would
-// do just the same. That is: no entry waits, nothing is in use, no token is missing. So forgetting never
-// gives anything back that was spent.
+// The gate of a key is made when the key is first used. It is forgotten only when a new gate would behave
+// exactly the same: no entry waits, nothing is in use, no token is missing. So forgetting never refunds
+// anything.
 //
-// A pass of the key's own [Concurrency] or [Adaptive] keeps the key until it is left, because it may still
-// say something. What an Adaptive has learned keeps the key until that has faded.
+// Some passes keep their key until they are left: those of a [Concurrency], an [Adaptive], or a [Window] with
+// UntilAnswer that is the key's own. An Adaptive also keeps the key until it has forgotten what it learned.
 //
-// Passes of a [Rate] or a [Window] don't keep their key, but for those of a Window with UntilAnswer. A Settle counts for nothing when it comes so late
-// that all was idle again and the key forgotten.
+// Other passes do not keep their key. A Settle that comes after the key was forgotten does nothing, even
+// if the entry cost more.
 //
 // # Gates from elsewhere
 //
-// A gate from elsewhere can be forgotten when its Stats say that it is idle. It is asked when one of its
-// passes has been left. Apart from that, it is asked after as long again as it has been busy, at most Idle.
-// A gate of this package that is also entered directly is asked in the same way.
+// A key with a gate from elsewhere can be forgotten when the gate's Stats report Idle. The Keyed asks for them
+// when a pass of the gate is left. It also asks again after as long as the gate has been busy, or after the Idle
+// of the options if that is less. The same goes for a gate of this package that callers also enter directly.
 //
-// A gate without Stats, or a composite with one, is forgotten after Idle without an entry, if all have
-// left.
+// Some gates don't report when they are idle: a gate without Stats, what [Of] returns, and a composite with one
+// of these. Such a gate is forgotten after Idle without an entry, once all its passes are left.
 //
 // # When MaxKeys are remembered
 //
-// A new key then takes the place of one that can be forgotten, one of those that have been idle longest.
-// Keys that are known to be busy are not looked at, so a refusal costs little however many there are. A key
-// that was used again by the time at which it could have been idle costs one look.
+// A new key then evicts one that can be forgotten, among those that have been idle longest. If there is none,
+// the entry fails with a *[KeysError]. That costs little however many keys are busy.
 //
-// Enter looks until it has found a key or there is none, and its context can end that. TryEnter looks at
-// 256 keys at most and refuses then; the next call goes on from there.
+// Enter checks keys until it has found one to evict, until all are known to be busy, or until its context ends.
+// TryEnter checks at most 256 keys and then refuses; the next call goes on from there.
 type Keyed[K comparable] struct {
 	make func(K) Gate // fixed, as are the three below; nil in the zero Keyed
 	max  int
 	idle int64 // nanoseconds
 	clk  *timing.Clock
 
-	// keys maps K to *keyGate[K]. It is written under mu and read without: that is what makes known free of
-	// locks. A reader may find a key that is being forgotten; pin tells.
+	// keys maps K to *keyGate[K]. It is written under mu and read without, so known needs no lock. A reader
+	// may find a key that is being forgotten: then pin fails.
 	keys sync.Map
 
-	refused, abandoned atomic.Uint64 // entries whose key was not there
+	refused, abandoned atomic.Uint64 // entries that got no gate
 
 	room[K]
 }
 
-// NewKeyed returns a Keyed whose gates come from the function given. Nil options mean the defaults.
+// NewKeyed returns a Keyed that gets the gate of each new key from make. Nil options mean the defaults.
 //
-// The function is called without any lock held. It may be called in vain when two callers bring a new key
-// at once. NewKeyed panics if the function is nil, if MaxKeys or Idle is negative, or if MaxKeys is above
-// 2^31-1.
+// make is called without any lock held. If two callers bring a new key at once, it may be called twice, and one
+// of the two gates is dropped. NewKeyed panics if make is nil, if MaxKeys or Idle is negative, or if MaxKeys is
+// above 2^31-1.
 func NewKeyed[K comparable](make func(K) Gate, o *KeyedOptions) *Keyed[K] {
 	if o == nil {
 		o = &KeyedOptions{}
@@ -123,9 +124,9 @@ func NewKeyed[K comparable](make func(K) Gate, o *KeyedOptions) *Keyed[K] {
 }
 
 // Enter enters the gate of the key, as [Gate] describes. If there is no room for a new key, it fails with a
-// *[KeysError] at once: it does not wait for room.
+// *[KeysError] and does not wait for room.
 //
-// It panics on a key that does not equal itself, such as NaN, which could never be found again.
+// It panics on a key that does not equal itself, such as NaN, because it could never be found again.
 func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 	checkEntry("Keyed.Enter", ctx, cost)
 	e := k.known(key)
@@ -154,8 +155,8 @@ func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 	return e.admitted(p, cost), nil
 }
 
-// TryEnter enters the gate of the key, as [Gate] describes. If there is no room for a new key, it refuses,
-// and NoRoom of the [Stats] counts that. It panics as Enter does.
+// TryEnter enters the gate of the key, as [Gate] describes. If there is no room for a new key, it refuses. The
+// NoRoom of the [Stats] counts that. TryEnter panics as Enter does.
 func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 	checkCost("Keyed.TryEnter", cost)
 	e, err := k.pin(context.Background(), false, key)
@@ -176,8 +177,8 @@ func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 	return e.admitted(p, cost), true
 }
 
-// For returns the gate of a key, to be passed on, or to be a member of an [All]. It does not keep the key
-// from being forgotten, nor does it make a gate.
+// For returns the gate of a key. Use it where a [Gate] is asked for, such as a member of an [All]. It neither
+// makes the gate nor keeps the key from being forgotten.
 func (k *Keyed[K]) For(key K) Key[K] { return Key[K]{k, key} }
 
 // Len returns the number of keys that are remembered. It is never above MaxKeys.
@@ -187,9 +188,9 @@ func (k *Keyed[K]) Len() int {
 	return len(k.line)
 }
 
-// Stats returns the sums over all keys that are remembered. It adds what was refused because there was no
-// room for a new key, and what was abandoned before a gate was made. NextDue and HeldFor are those of the
-// key that is furthest behind.
+// Stats returns the sums over all keys that are remembered: the figures of a key are lost when it is forgotten.
+// Refused includes the entries without room for their key, and Abandoned those that ended before they had a
+// gate. NextDue and HeldFor are the longest of any key.
 func (k *Keyed[K]) Stats() Stats {
 	refused := k.refused.Load()
 	sum := Stats{Refused: refused, NoRoom: refused, Abandoned: k.abandoned.Load(), Idle: true}
@@ -212,7 +213,7 @@ func (k *Keyed[K]) Stats() Stats {
 }
 
 // known returns the gate of the key, pinned, or nil if there is none. It takes no lock. The caller must
-// unpin the gate, or hand it to admitted.
+// call unpin or admitted of the gate.
 func (k *Keyed[K]) known(key K) *keyGate[K] {
 	if v, ok := k.keys.Load(key); ok {
 		if e := v.(*keyGate[K]); e.pin() {
@@ -222,9 +223,9 @@ func (k *Keyed[K]) known(key K) *keyGate[K] {
 	return nil
 }
 
-// pin is known for a key whose gate is made if need be. If there is no room, it returns a *KeysError, and
-// if the context ends while it looks for room, the cause. Without wait, it looks at no more than tries
-// keys.
+// pin returns the gate of the key, pinned, and makes it if there is none. If there is no room, it returns a
+// *KeysError. If the context ends while it looks for room, it returns the cause. Without wait, it looks at
+// tries keys at most.
 func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], error) {
 	if e := k.known(key); e != nil {
 		return e, nil
@@ -235,7 +236,7 @@ func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], erro
 	if same := key; same != key {
 		panic(fmt.Sprintf("gate: Keyed: a key must be equal to itself, got %v", key))
 	}
-	// Room comes first: a refused key costs no gate.
+	// Room first, so that no gate is made for a key that is refused.
 	if e, err := k.vacate(ctx, wait, key, nil); e != nil || err != nil {
 		return e, err
 	}
@@ -249,11 +250,11 @@ func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], erro
 	return k.vacate(ctx, wait, key, fresh)
 }
 
-// vacate sees to it that there is room for the key, by forgetting another one if need be. It adds fresh,
-// its gate, unless that is nil. It returns the gate, pinned.
+// vacate makes room for the key, if necessary by forgetting another one. If fresh, the gate of the key, is not
+// nil, it adds and returns it, pinned.
 //
-// If another caller has brought the key meanwhile, it returns the gate of that one, and fresh is dropped.
-// It looks for that first, because that caller may have taken the last place for the key.
+// If another caller has added the key meanwhile, it returns the gate of that caller, pinned, and fresh is
+// dropped. It looks for that first, because that caller may have taken the last place.
 func (k *Keyed[K]) vacate(ctx context.Context, wait bool, key K, fresh *keyGate[K]) (*keyGate[K], error) {
 	limit := tries
 	if wait {
@@ -261,7 +262,7 @@ func (k *Keyed[K]) vacate(ctx context.Context, wait bool, key K, fresh *keyGate[
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// One reading: keys that are due by then are looked at, so there is an end to them.
+	// The clock is read once, so that the number of keys due by then is limited.
 	now := k.clk.Now()
 	for looks := 0; ; looks += batch {
 		if e := k.known(key); e != nil {
@@ -288,8 +289,8 @@ func (k *Keyed[K]) vacate(ctx context.Context, wait bool, key K, fresh *keyGate[
 	return fresh, nil
 }
 
-// pause releases mu between two batches of looks, so that other callers get it. It returns the cause if the
-// context has ended. mu is held again when it returns.
+// pause releases mu for a moment between two batches, so that other callers get it. It returns the cause if
+// the context has ended. mu is held again when it returns.
 func (k *Keyed[K]) pause(ctx context.Context) error {
 	k.mu.Unlock()
 	defer k.mu.Lock()

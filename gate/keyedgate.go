@@ -7,46 +7,45 @@ import (
 
 // keyGate is the gate of one key.
 //
-// Its life: vacate adds it with one pin. Each use pins it, and it can be forgotten only while it has no
-// pin. When it is forgotten, pins goes below zero for good. A caller that has found it in the map before
-// then finds out by pin, and asks for the key anew.
+// A pin is a use under way. vacate adds the gate with one pin, and each use adds one. The key can be forgotten
+// only while it has no pin: then pins becomes negative for good. A caller that still finds the gate in the map
+// can't pin it any more, and asks for the key again.
 type keyGate[K comparable] struct {
 	// Fixed once the key is added.
 	key    K
 	keyed  *Keyed[K]
 	gate   Gate
-	number uint64 // limits with a lower one are older than the key: they are shared with others
-	mute   bool   // the gate does not say when it is idle
+	number uint64 // limits with a lower number are older than the key: they are shared with others
+	mute   bool   // the gate does not report when it is idle
 	kept   bool   // passes pin the key until they are left
 	heeds  bool   // the end of an entry may make the gate idle
 
-	used  atomic.Bool   // since the flag was last cleared
-	watch atomic.Uint32 // how the room wants to be told
-	pins  atomic.Int32  // uses under way; below zero: it is forgotten
+	used  atomic.Bool   // it was used since the room last cleared this
+	watch atomic.Uint32 // the events that the room wants to be told of: unwatched and so on, below
+	pins  atomic.Int32  // uses under way; negative: it is forgotten
 	gone  atomic.Int64  // the end of the last use of a mute gate
 
-	// next is the key behind this one in room.told. It belongs to the goroutine that has set watch to told,
-	// and from then on to the one that takes the list.
+	// next is the key behind this one in room.told. The goroutine that sets watch to told owns it until the
+	// key is in the list. From then on, the goroutine that takes the list owns it.
 	next *keyGate[K]
 
 	// Guarded by Keyed.mu.
 	last    int64 // when used was last found set
-	due     int64 // not forgotten before; never: not before it is told
+	due     int64 // the key is not forgotten before; never: not before the room is told
 	pos, at int32 // its index in the queue, and in the line
 }
 
-// What watch says: of which events the room wants to be told, so that it looks at the key. Each level is
-// told of all that the one before it is told of. A busy key costs nothing but a load as long as the room
-// asks for less.
+// The values of watch: the events that the room wants to be told of, so that it looks at the key. Each level
+// includes those before it. As long as the room does not ask for an event, the event costs no more than a load.
 const (
-	unwatched uint32 = iota // due is not later than the present
-	timed                   // due is an instant: what makes it earlier is told
-	parked                  // the key was pinned: the end of the last use is told, too
-	told                    // it is in the list
+	unwatched uint32 = iota // none: due has passed, so the room looks anyway
+	timed                   // events that make due earlier
+	parked                  // also the end of the last use: the key was pinned at the last look
+	told                    // none: the key is in the list, so the room looks anyway
 )
 
-// classify finds out what there is to know of the gate. A gate from elsewhere may become idle with any
-// Leave, and one that is mute has to be pinned until its last Leave.
+// classify sets mute, kept and heeds. A gate from elsewhere may become idle at any Leave, and a mute one has to
+// be pinned until its last Leave.
 func (e *keyGate[K]) classify() {
 	e.mute = !knows(e.gate)
 	e.kept, e.heeds = e.mute, e.mute
@@ -58,7 +57,7 @@ func (e *keyGate[K]) classify() {
 }
 
 // own calls inside with each limit that is the key's own, and outside with each gate from elsewhere. Limits
-// that are shared with other keys are left out: they outlive the key, so forgetting it gives nothing back.
+// that are shared with other keys are left out: they outlive the key, so forgetting it refunds nothing there.
 func (e *keyGate[K]) own(inside func(part), outside func(Gate)) {
 	see := func(l part) {
 		if l.born() > e.number {
@@ -86,7 +85,7 @@ func (e *keyGate[K]) own(inside func(part), outside func(Gate)) {
 	}
 }
 
-// knows reports whether a gate says when it is idle. A composite does if all its gates from elsewhere do.
+// knows reports whether a gate reports when it is idle. A composite does if all its gates from elsewhere do.
 func knows(g Gate) bool {
 	g, _ = unview(g)
 	switch g := g.(type) {
@@ -99,8 +98,8 @@ func knows(g Gate) bool {
 	return ok
 }
 
-// pin keeps the key from being forgotten until unpin. It reports false if the key is forgotten already:
-// then this gate must not be entered.
+// pin keeps the key from being forgotten until unpin. If the key is forgotten already, it reports false: then
+// this gate must not be entered.
 func (e *keyGate[K]) pin() bool {
 	for {
 		n := e.pins.Load()
@@ -114,8 +113,8 @@ func (e *keyGate[K]) pin() bool {
 	}
 }
 
-// unpin ends what pin began. The last use tells the room, if the room asked for that: the key may be idle
-// sooner than it was due.
+// unpin ends a use that pin began. After the last use it tells the room, if the room has asked for that: the
+// key may be idle before it is due.
 func (e *keyGate[K]) unpin() {
 	if e.mute {
 		e.gone.Store(e.keyed.clk.Now())
@@ -131,24 +130,24 @@ func (e *keyGate[K]) unpin() {
 	}
 }
 
-// use notes that the key is used. It reads first, because a store by each entry would take the cache line
-// from the others.
+// use notes that the key is used. It reads first, because a store for each entry would take the cache line
+// from other processors.
 func (e *keyGate[K]) use() {
 	if !e.used.Load() {
 		e.used.Store(true)
 	}
 }
 
-// arm asks to be told of what makes the key idle. If the key is in the list of the told already, it does
-// nothing: the room will look at the key anyway.
+// arm asks to be told of the events of want. If the key is in the list already, it does nothing: the room will
+// look at the key anyway.
 func (e *keyGate[K]) arm(want uint32) {
 	for w := e.watch.Load(); w != told && !e.watch.CompareAndSwap(w, want); w = e.watch.Load() {
 	}
 }
 
-// tell puts the key on the list of those to be looked at, if least or more was asked for. It takes no lock:
-// entries that end would contend for mu. A key is in the list once: the goroutine that sets watch puts it
-// there.
+// tell puts the key on the list of keys to look at, if the room has asked for least or a higher level. It takes
+// no lock: entries that end would contend for mu. Only the goroutine that sets watch to told adds the key, so
+// it is in the list once.
 func (e *keyGate[K]) tell(least uint32) {
 	for w := e.watch.Load(); w >= least && w != told; w = e.watch.Load() {
 		if !e.watch.CompareAndSwap(w, told) {
@@ -164,10 +163,10 @@ func (e *keyGate[K]) tell(least uint32) {
 	}
 }
 
-// retire takes the gate out of use for good, if a new one would do just the same. Keyed.mu is held.
+// retire takes the gate out of use for good, if a new one would behave exactly the same. Keyed.mu is held.
 //
-// It takes the pins first and looks then, so that no caller enters in between. If the gate is busy after
-// all, callers that came meanwhile have to wait for mu and find the key there.
+// It makes pins negative before it looks, so that no caller enters in between. Callers that fail to pin the key
+// meanwhile wait for mu. If the gate turns out to be busy, they find it again.
 func (e *keyGate[K]) retire(now int64) bool {
 	if !e.pins.CompareAndSwap(0, -1) {
 		return false

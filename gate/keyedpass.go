@@ -5,33 +5,30 @@ import (
 	"sync"
 )
 
-// keyMember is the gate of a key, as [Keyed.For] returns it. It is a Key, without the type of the key: a
-// composite has keys of any type.
+// keyMember is a Key, without the type of its key: a composite has keys of any type.
 type keyMember interface {
 	Gate
-	// pinKey returns the gate of the key, pinned, and makes it if need be. Without wait it looks for room
-	// only among few keys. See Keyed.pin.
+	// pinKey is Keyed.pin.
 	pinKey(ctx context.Context, wait bool) (pinnedKey, error)
 }
 
-// pinnedKey is the gate of a key, of any Keyed, that is not forgotten before unpin. It is a keyGate,
-// without the type of the key.
+// pinnedKey is a keyGate that is pinned, without the type of its key.
 type pinnedKey interface {
 	theGate() Gate
-	born() uint64 // a number that no other key has; older keys have lower ones
+	born() uint64 // the number of the key; older keys have lower ones
 	keeps() bool  // its passes pin the key until they are left
 	unpin()       // ends one use
 	settled()     // a pass was settled: tokens may have come back
 	left()        // a pass that does not pin the key was left
 }
 
-// keyPass is what the pass of an entry with keys goes back to, if the keys have to be told of its end. It
-// unpins them when the pass is left.
+// keyPass is the Keeper of an entry with keys that have to be told of its end. It unpins them when the pass is
+// left.
 type keyPass struct {
 	life
 	pass Pass        // of the gate, or of the composite of all keys' gates
 	keys []pinnedKey // those that this entry still pins
-	free []pinnedKey // those that it has unpinned: they are told of Settle and Leave all the same
+	free []pinnedKey // those that it has unpinned: they are still told of Settle and Leave
 	room [4]pinnedKey
 }
 
@@ -41,11 +38,10 @@ var keyPasses = sync.Pool{New: func() any {
 	return t
 }}
 
-// admitted returns the pass of an entry that the gate has admitted with p, and takes over the pin of its
-// caller.
+// admitted returns the pass of an entry that the gate has admitted with p. It takes over the caller's pin.
 //
-// A Rate or a Window needs no Leave, and all its passes go back to the same Keeper. So their key is
-// unpinned at once, and the pass needs no keyPass: it goes back to the key itself.
+// A pass of a Rate or a Window need not be left, and all have the same Keeper. So admitted unpins their key at
+// once, and makes the key itself the Keeper in place of a keyPass.
 func (e *keyGate[K]) admitted(p Pass, cost int) Pass {
 	if plain := plainKeeper(e.gate); plain != nil && p.keeper == plain {
 		e.unpin()
@@ -75,8 +71,7 @@ func (t *keyPass) admitted(p Pass, cost int) Pass {
 	return Pass{t, t.id(), cost}
 }
 
-// drop ends the uses of all keys, and the use of t. It is the end of an entry that failed, or of a pass that
-// is over.
+// drop unpins all keys and frees t, for an entry that failed.
 func (t *keyPass) drop() {
 	t.unpin()
 	clear(t.free)
@@ -97,8 +92,8 @@ func (t *keyPass) unpin() {
 	t.keys = t.keys[:0]
 }
 
-// Leave leaves the gate before it unpins the keys. A key that is unpinned may be forgotten. To settle the
-// pass then does nothing to the gate that may be made for the key anew.
+// Leave leaves the gate before it unpins the keys, because an unpinned key may be forgotten. A Settle after
+// that has no effect on a new gate of the key.
 func (t *keyPass) Leave(id uint64, _ int, err error) {
 	t.leave(id)
 	defer t.release()
@@ -106,8 +101,8 @@ func (t *keyPass) Leave(id uint64, _ int, err error) {
 	t.pass.Leave(err)
 }
 
-// Settle tells the keys that are not pinned: they may be idle sooner. Those that are pinned are looked at
-// when they are unpinned.
+// Settle tells the keys that are not pinned, because they may be idle sooner. Keys that are pinned are looked
+// at when they are unpinned.
 func (t *keyPass) Settle(id uint64, _, actual int) {
 	if t.settle(id) {
 		defer t.release()
@@ -123,7 +118,8 @@ func (t *keyPass) SettleEach(id uint64, _ int, actual []int) {
 	}
 }
 
-// correct calls settle, which settles the pass. If it panics, the pass is not settled.
+// correct calls settle, which settles the pass, and then tells the keys. If settle panics, the pass counts as
+// not settled.
 func (t *keyPass) correct(settle func()) {
 	t.settled = false
 	settle()
@@ -142,7 +138,8 @@ func (t *keyPass) release() {
 	}
 }
 
-// plainKeeper returns what all passes of a gate go back to that need not be left, or nil for other gates.
+// plainKeeper returns the Keeper of all passes of a Rate, or of a Window without UntilAnswer. It returns nil for
+// other gates.
 func plainKeeper(g Gate) Keeper {
 	of, costs := unview(g)
 	if len(costs) > 0 {
@@ -159,7 +156,7 @@ func plainKeeper(g Gate) Keeper {
 	return nil
 }
 
-// plainKey is what a pass goes back to whose gate has a plainKeeper: the key, which is told of a Settle.
+// plainKey is the Keeper of a pass from a gate with a plainKeeper: the key itself, which is told of a Settle.
 type plainKey[K comparable] keyGate[K]
 
 func (e *plainKey[K]) Leave(id uint64, cost int, err error) { plainKeeper(e.gate).Leave(id, cost, err) }

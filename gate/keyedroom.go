@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	batch   = 32  // looks at keys before mu is released for others
+	batch   = 32  // looks at keys before mu is released for a moment
 	tries   = 256 // looks of a caller that must not wait
-	chances = 8   // keys in a batch that are spared because they were used
+	chances = 8   // keys in a batch that are spared because they were used since the last look
 )
 
-// room is what a Keyed remembers of its keys, and how it finds one that can be forgotten.
+// room has the keys of a Keyed, and finds one that can be forgotten.
 //
-// Each key has an instant, due, before which it certainly can't be forgotten. The keys are in a heap by it,
-// so a key to forget is at the top or nowhere.
+// Each key has an instant, due, before which it can't be forgotten. The keys are in a heap by due. So if a key
+// can be forgotten, it is at the top of the heap or in the list told.
 //
-// Using a key can only make its true instant later, so uses don't touch the heap. A key that is due and yet
-// busy gets a later instant when it is looked at. What makes the true instant earlier is the end of the
-// last use, or tokens given back. The room is told of these by a list that takes no lock.
+// A use of a key can only make its true instant later, so uses don't touch the heap. A key that is due but busy
+// gets a later instant when it is looked at. The end of the last use and a refund can make the true instant
+// earlier. Then the key is put on told, which takes no lock.
 type room[K comparable] struct {
 	keyed *Keyed[K]
 	told  atomic.Pointer[keyGate[K]] // list, by next, of keys that may be idle sooner than they were due
@@ -31,11 +31,11 @@ type room[K comparable] struct {
 	// mu guards all below. The locks of gates may be taken under it, but it is not taken under theirs. The
 	// function that makes gates is not called under it.
 	mu      sync.Mutex
-	heard   *keyGate[K]   // list of those told, yet to be looked at
+	heard   *keyGate[K]   // list taken from told, yet to be looked at
 	line    []*keyGate[K] // all keys, in no order
 	queue   keyQueue[K]   // all keys, by due
 	alarm   *timing.Alarm // rings each Idle as long as there are keys
-	ringing bool          // ring is under way, though it may have released mu for others
+	ringing bool          // ring is under way, even if it has released mu for a moment
 }
 
 // add remembers a key, and sets the alarm if it is the first one. mu is held.
@@ -62,12 +62,12 @@ func (r *room[K]) forget(e *keyGate[K]) {
 	r.line = r.line[:last]
 }
 
-// evict forgets a key, if one that was due at now can be, and reports whether it did. If not, it reports
-// whether there are more to look at. It forgets the key that has been idle longest, apart from some that
-// were used again meanwhile. mu is held.
+// evict forgets one of the keys that are due at now, if one of them is idle. found reports whether it did. If
+// not, more reports whether there are more keys to look at. mu is held.
 //
-// It first looks at keys that were told of, as these may be idle sooner than the heap knows. A key that was
-// used since the last look gets another chance, but only so many do: a batch must find one.
+// It first looks at the keys in told, because these may be idle sooner than the heap knows. Then it goes by due.
+// It spares keys that were used since the last look, but at most chances of them in a batch, so that a batch
+// finds one.
 func (r *room[K]) evict(now int64) (found, more bool) {
 	spare := chances
 	for range batch {
@@ -93,8 +93,8 @@ func (r *room[K]) evict(now int64) (found, more bool) {
 	return false, true
 }
 
-// next returns one of the keys that were told of and are still remembered, or nil. It takes the whole list
-// at once, because to take one key off a list that others add to is not safe without a lock. mu is held.
+// next returns one of the keys in told that are still remembered, or nil. It takes the whole list at once: to
+// take a single key off a list that other goroutines add to needs a lock. mu is held.
 func (r *room[K]) next() *keyGate[K] {
 	for {
 		if r.heard == nil {
@@ -112,15 +112,14 @@ func (r *room[K]) next() *keyGate[K] {
 	}
 }
 
-// look asks the gate of a key, and returns the instant before which the key certainly can't be forgotten.
+// look asks the gate of a key, and returns the instant before which the key can't be forgotten.
 // It notes that instant in the heap. mu is held.
 func (r *room[K]) look(e *keyGate[K], now int64) int64 {
-	// What happens from here on is told of. So nothing is lost if it comes too late for what is found out
-	// below.
+	// From here on events are told. So an event that comes too late for the answers below is not lost.
 	e.arm(timed)
 	if e.pins.Load() > 0 {
 		e.arm(parked)
-		if e.pins.Load() > 0 { // still: now the end of its last use is told for sure
+		if e.pins.Load() > 0 { // still pinned: the end of the last use will be told
 			r.put(e, never)
 			return never
 		}
@@ -130,8 +129,7 @@ func (r *room[K]) look(e *keyGate[K], now int64) int64 {
 		if e.used.Swap(false) {
 			e.last = now
 		}
-		// Look again after as long again as it has been busy: then looks are few, and none comes too late
-		// by more than that.
+		// Look again after as long as it has been busy. So looks are few, and the delay is at most that long.
 		wait := max(now-e.last, int64(time.Millisecond))
 		at = timing.Later(now, time.Duration(min(wait, r.keyed.idle)))
 	}
@@ -147,9 +145,9 @@ func (r *room[K]) put(e *keyGate[K], due int64) {
 	heap.Fix(&r.queue, int(e.pos))
 }
 
-// ring forgets keys that have not been used for Idle, and comes again as long as there are keys. The alarm
-// calls it, on a goroutine of its own. It releases mu between batches, so callers with a new key don't wait
-// for all of it.
+// ring forgets keys that have not been used for Idle, and sets the alarm again as long as there are keys. The
+// alarm calls it, in a goroutine of its own. It releases mu between batches, so that callers with a new key
+// don't wait for long.
 func (r *room[K]) ring() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +166,7 @@ func (r *room[K]) ring() {
 		r.look(e, now)
 		step()
 	}
-	// From the end: the key that takes the place of a forgotten one has been looked at already.
+	// Backwards, because the last key takes the place of a forgotten one, and has been looked at already.
 	for i := len(r.line) - 1; i >= 0; i = min(i, len(r.line)) - 1 {
 		e := r.line[i]
 		if e.used.Swap(false) {

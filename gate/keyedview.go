@@ -8,23 +8,23 @@ import (
 // Key is the gate of one key of a [Keyed], as [Keyed.For] returns it. Use it where a [Gate] is asked for,
 // such as a member of an [All]. It works like the gate that the Keyed has made for the key.
 //
-// Two for the same key are equal. It is a small value, and keeps nothing: the key can be forgotten, and its
-// gate is made again when the Key is entered.
+// A Key is a small value. Two for the same key of one Keyed are equal. It does not keep the key from being
+// forgotten: when the Key is entered, the gate is made again.
 type Key[K comparable] struct {
 	k   *Keyed[K]
 	key K
 }
 
-// Enter is that of [Keyed.Enter], with its errors and panics.
+// Enter is [Keyed.Enter] with this key, with its errors and panics.
 func (v Key[K]) Enter(ctx context.Context, cost int) (Pass, error) {
 	return v.keyed().Enter(ctx, v.key, cost)
 }
 
-// TryEnter is that of [Keyed.TryEnter].
+// TryEnter is [Keyed.TryEnter] with this key.
 func (v Key[K]) TryEnter(cost int) (Pass, bool) { return v.keyed().TryEnter(v.key, cost) }
 
-// Hold holds the gate of the key, if that can be held and there is room for the key. As long as a gate of
-// this package is held, its key is not forgotten. A d that is not positive does nothing.
+// Hold holds the gate of the key, see [Hold]. It does nothing if that gate can't be held, if there is no room for
+// the key, or if d is not positive. While a gate of this package is held, its key is not forgotten.
 func (v Key[K]) Hold(d time.Duration) {
 	if d <= 0 {
 		return
@@ -35,7 +35,7 @@ func (v Key[K]) Hold(d time.Duration) {
 	}
 }
 
-// Stats returns the statistics of the key's gate. A key that is not remembered is idle. No gate is made.
+// Stats returns the statistics of the key's gate. It makes no gate: a key that is not remembered is Idle.
 func (v Key[K]) Stats() Stats {
 	if e, ok := v.keyed().keys.Load(v.key); ok {
 		s, _ := StatsOf(e.(*keyGate[K]).gate)

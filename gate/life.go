@@ -2,20 +2,23 @@ package gate
 
 import "sync"
 
-// life is the part of a pass's record that tells where the pass stands. The record is used for one entry
-// after another. It is free again when its pass has been both left and settled; the record of a pass that is
-// never settled is garbage. So a caller can settle long after it has left.
+// life is the state of a pass: whether it was left, and whether it was settled. It is part of the pass's
+// record, which is used for one entry after another.
 //
-// The turn tells the passes of one record apart: a copy of an old pass may outlive its use of the record.
+// A record is free when its pass has been both left and settled, so a caller can settle long after Leave. The
+// record of a pass that is never settled is left to the garbage collector, unless forget is set.
+//
+// The turn tells the passes of one record apart: a copy of an old pass may still be used when the record
+// serves another entry.
 type life struct {
-	mu      sync.Mutex // held while the pass is left or settled, and what the record says is changed
-	turn    uint64     // of the pass that is out, or of the next one
+	mu      sync.Mutex // held during Leave and Settle; guards the record
+	turn    uint64     // of the pass that is in use, or of the next one
 	left    bool
 	settled bool
 	forget  bool // the record is free when its pass is left
 }
 
-// A pass has the turn for an id, and below it whether it is forgotten when it is left.
+// id returns the id of the pass: the turn, and in the lowest bit whether it is forgotten when it is left.
 func (l *life) id() uint64 {
 	if l.forget {
 		return l.turn<<1 | 1
@@ -23,7 +26,7 @@ func (l *life) id() uint64 {
 	return l.turn << 1
 }
 
-// leave begins to leave the pass, and locks the record. It panics if the pass was left.
+// leave begins a Leave, and locks the record. It panics if the pass was left before.
 func (l *life) leave(id uint64) {
 	l.mu.Lock()
 	if l.turn != id>>1 || l.left {
@@ -33,8 +36,8 @@ func (l *life) leave(id uint64) {
 	l.left = true
 }
 
-// settle begins to settle the pass, and locks the record. It panics if the pass was settled. It reports
-// false, and does nothing, if the pass was forgotten.
+// settle begins a Settle, and locks the record. It panics if the pass was settled before. If the pass was
+// forgotten, it reports false and locks nothing.
 func (l *life) settle(id uint64) bool {
 	l.mu.Lock()
 	if l.turn != id>>1 && id&1 != 0 {
@@ -49,8 +52,9 @@ func (l *life) settle(id uint64) bool {
 	return true
 }
 
-// done unlocks the record, and reports whether its pass is over. Then the record is free for another pass.
-// One that could be forgotten, but was settled, is not: it finds out a second Settle.
+// done ends a Leave or Settle: it unlocks the record, and reports whether its pass is over. Then the record is
+// free for another pass. A pass with forget that was settled all the same is never over: its record is kept to
+// detect a second Settle.
 func (l *life) done() (over bool) {
 	over = l.left && l.settled != l.forget
 	if over {
@@ -61,7 +65,7 @@ func (l *life) done() (over bool) {
 	return over
 }
 
-// These are the panics of a second call, whichever gate finds it out.
+// These are the panics of a second call, at any gate that detects it.
 const (
 	leftTwice    = "gate: Pass.Leave: must be called once, got a second call"
 	settledTwice = "gate: Pass.Settle: must be called once, got a second call"

@@ -2,18 +2,17 @@ package gate
 
 import "math"
 
-// windowLog is what a Window remembers: one run for each entry that still counts, numbered in order. It is
-// guarded by the lock of the limit's group. To append, to settle and to forget a run takes the same time
-// however many there are.
+// windowLog has one run for each entry that a Window still counts, numbered in order. The lock of the limit's
+// group guards it. To append, settle or forget a run takes constant time.
 type windowLog struct {
-	runs   []run // a power of two of them, used in a circle
-	blocks []int // tokens of each blockRuns runs in a row, so that few of them need be looked at
-	first  uint64
-	next   uint64 // the number of the next run; those from first on count
+	runs   []run  // a ring: their number is a power of two
+	blocks []int  // tokens of each blockRuns runs in a row, so that holder can skip them
+	first  uint64 // the number of the first run that counts
+	next   uint64 // the number of the next run
 	used   int    // tokens of all runs that count
 }
 
-// run is what one entry uses, from the instant at which it began to count.
+// run has the tokens of one entry, and the instant from which they count.
 type run struct {
 	at      int64
 	tokens  int
@@ -24,7 +23,7 @@ const blockRuns = 64
 
 func (l *windowLog) run(number uint64) *run { return &l.runs[number&uint64(len(l.runs)-1)] }
 
-// count adds tokens to a run.
+// count adds tokens to a run, or takes them off if tokens is negative.
 func (l *windowLog) count(number uint64, tokens int) {
 	place := number & uint64(len(l.runs)-1)
 	l.runs[place].tokens += tokens
@@ -32,7 +31,7 @@ func (l *windowLog) count(number uint64, tokens int) {
 	l.used += tokens
 }
 
-// expire forgets the runs that went a span or longer before now.
+// expire forgets the runs that have counted for a span by now.
 func (l *windowLog) expire(now, span int64) {
 	for l.first != l.next {
 		r := l.run(l.first)
@@ -44,7 +43,7 @@ func (l *windowLog) expire(now, span int64) {
 	}
 }
 
-// push appends an entry that goes at the given instant, and returns its number.
+// push appends an entry that counts from the instant at, and returns its number.
 func (l *windowLog) push(at int64, cost int) (number uint64) {
 	if l.next-l.first == uint64(len(l.runs)) {
 		l.grow()
@@ -56,7 +55,7 @@ func (l *windowLog) push(at int64, cost int) (number uint64) {
 	return number
 }
 
-// grow makes room for twice as many runs.
+// grow doubles the room for runs.
 func (l *windowLog) grow() {
 	size := max(8, 2*len(l.runs))
 	larger := windowLog{
@@ -73,7 +72,7 @@ func (l *windowLog) grow() {
 	*l = larger
 }
 
-// settle makes the tokens of an entry actual ones, if it still counts: no more than can be counted.
+// settle corrects the tokens of an entry to actual, if it still counts. It adds no more than an int can count.
 func (l *windowLog) settle(number uint64, actual int) {
 	if number < l.first {
 		return
@@ -86,7 +85,7 @@ func (l *windowLog) settle(number uint64, actual int) {
 	l.change(number, actual)
 }
 
-// change is settle for an entry that need not have run.
+// change is settle without the check for a second call.
 func (l *windowLog) change(number uint64, actual int) {
 	if number < l.first {
 		return
@@ -95,8 +94,8 @@ func (l *windowLog) change(number uint64, actual int) {
 	l.count(number, min(more, math.MaxInt-l.used))
 }
 
-// holder returns the instant of the run that holds the given token, counted from 1 from the first
-// run on. It must be there.
+// holder returns the instant of the run that has the given token. Tokens are counted from 1, from the first run
+// on. There must be that many.
 func (l *windowLog) holder(token int) int64 {
 	number := l.first
 	for {
@@ -105,7 +104,8 @@ func (l *windowLog) holder(token int) int64 {
 			return r.at
 		}
 		number++
-		// Once around, a block would hold the first runs as well as the last, but it holds the token.
+		// One block may have both the first and the last runs of the ring. The loop stops there: it has the
+		// token.
 		for place := number & uint64(len(l.runs)-1); place%blockRuns == 0 && l.blocks[place/blockRuns] < token; place = number & uint64(len(l.runs)-1) {
 			token -= l.blocks[place/blockRuns]
 			number += blockRuns
@@ -113,12 +113,12 @@ func (l *windowLog) holder(token int) int64 {
 	}
 }
 
-// windowOutlook plays a Window forward. At each turn it forgets the runs, in the log and then in
-// line, that have to be over for the entry to have room.
+// windowOutlook simulates a Window into the future. At each turn it forgets as many runs as must cease to count
+// for the entry to have room. These are first in the log, and then in line.
 type windowOutlook struct {
 	l *windowLimit
 	windowView
-	next windowView // if the one whose turn was asked for stays
+	next windowView // after the turn that was asked for last, if Stays is called
 }
 
 // windowView is a Window at the instant at which an entry is admitted.

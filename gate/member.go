@@ -11,11 +11,11 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// never is the instant that does not come, or is not known.
+// never stands for an instant that does not come, or is not known.
 const never = timing.Never
 
-// member is a limit of this package, as an [All] has it. The lock is that of its queue's group, which
-// members of one composite share.
+// member is a limit of this package, as an [All] needs it. Its lock is that of its queue's group, which members
+// of one composite share.
 type member interface {
 	queue.Limit
 	queued() *queue.Queue
@@ -31,32 +31,31 @@ type member interface {
 type limited interface {
 	Gate
 	member() member
-	part() part // makes nothing that only a member needs
+	part() part // unlike member, it makes no queue
 }
 
-// part is what a Keyed knows of a limit of a key's gate. Its methods take the lock themselves, and may be
-// called under that of the Keyed.
+// part is a limit of this package, as a Keyed needs it. Its methods take the lock themselves. They may be
+// called under the lock of the Keyed.
 type part interface {
-	// born returns a number that is higher than those of limits that were made earlier. By it, a Keyed
-	// tells limits that a key's gate shares from its own.
+	// born returns a number that is higher than those of limits made earlier. By it, a Keyed tells limits
+	// that several keys share from those of one key.
 	born() uint64
 	kind() kind
 	clock() *timing.Clock
-	// restsAt returns the instant from which a new limit in its place would do just the same, if nothing
-	// happens to it meanwhile. It is not later than now if that is so already, and unknown if it can't be
-	// told.
+	// restsAt returns the instant from which a new limit would behave exactly the same, if nothing happens
+	// to this one meanwhile. That may be now or earlier. It returns unknown if it can't tell.
 	restsAt(now int64) int64
 	Stats() Stats
 }
 
-// kind is what sets the limits of one type apart for composites and for a Keyed. It is fixed.
+// kind has what composites and a Keyed must know of a type of limit. It is fixed.
 type kind struct {
-	capacity string // what the highest cost is called, if it is more than a capacity
-	learns   bool   // from errors: it is left before others give slots to entries that wait
-	keeps    bool   // a pass that was not left counts, however long ago it was
+	capacity string // the name of its capacity in errors; "": capacity
+	learns   bool   // Leave learns from errors: it comes before others free slots for waiters
+	keeps    bool   // a pass matters until it is left, however long that takes
 }
 
-// unknown stands for an instant of which nothing is known. It is later than any instant.
+// unknown stands for an instant that is not known. It is later than any instant.
 const unknown = math.MaxInt64
 
 // counts are the entries that a gate did not admit. They are atomic because callers count their own
@@ -72,9 +71,8 @@ func (c *counts) ended(ctx context.Context) error {
 	return err
 }
 
-// failed counts an entry that its queue did not admit, and returns the error for its caller. That turns the
-// queue's errors into those of this package. of tells what the limit of the given number is: what its
-// capacity is called, and in a composite which gate it is.
+// failed counts an entry that its queue did not admit. It turns the queue's error into one of this package, for
+// the caller. of returns the name of the capacity of the limit with that number and, in a composite, the gate.
 func (c *counts) failed(err error, of func(limit int) (capacity, gate string)) error {
 	switch e := err.(type) {
 	case *queue.TooLate:
@@ -96,8 +94,8 @@ func (c *counts) failed(err error, of func(limit int) (capacity, gate string)) e
 	return err
 }
 
-// single is what each limit embeds: its queue, and the set of the entries that want it alone. Entries that
-// come through a composite are in the set of the composite.
+// single has the queue of a limit, and the set of the entries that want this limit alone. Each limit embeds it.
+// Entries of a composite are in the set of the composite.
 type single struct {
 	queue.Queue
 	set  queue.Set
@@ -105,7 +103,7 @@ type single struct {
 	counts
 }
 
-// init makes the queue of l, which embeds s. clk is nil for a limit to which time does not matter.
+// init makes the queue of l, which embeds s. clk is nil for a limit that does not depend on time.
 func (s *single) init(l queue.Limit, clk *timing.Clock, what kind) {
 	s.what = what
 	s.Queue.Init(l, clk, false)
@@ -117,8 +115,8 @@ func (s *single) born() uint64         { return s.Number() }
 func (s *single) kind() kind           { return s.what }
 func (s *single) clock() *timing.Clock { return s.Clock() }
 
-// enter waits until an entry is admitted, and returns its mark. The context is known to have been alive
-// just now: the caller has looked, and the queue looks again only while it waits.
+// enter waits until an entry is admitted, and returns its mark. The caller has checked just now that the
+// context has not ended. The queue checks it again only while the entry waits.
 func (s *single) enter(ctx context.Context, cost int) (mark uint64, err error) {
 	claims := [1]queue.Claim{{Cost: cost}}
 	if err := s.set.Enter(ctx, claims[:]); err != nil {
@@ -137,15 +135,15 @@ func (s *single) tryEnter(cost int) (mark uint64, ok bool) {
 	return claims[0].Mark, true
 }
 
-// settle corrects the cost of an entry that was admitted with the mark.
+// settle corrects the cost of the entry with the mark.
 func (s *single) settle(mark uint64, cost, actual int) {
 	claims := [1]queue.Claim{{Cost: cost, Mark: mark}}
 	costs := [1]int{actual}
 	s.set.Settle(claims[:], costs[:])
 }
 
-// stats returns what the queue tells at now, and until when the limit is held. It is called under the lock,
-// in View.
+// stats returns the statistics of the queue at now, for a limit that is held until held. It is called under the
+// lock, in View.
 func (s *single) stats(now, held int64) Stats {
 	i := s.Info(now)
 	return Stats{
@@ -158,8 +156,7 @@ func (s *single) stats(now, held int64) Stats {
 	}
 }
 
-// resting returns at, or unknown if an entry waits or the instant is not to come. An entry that waits will
-// take something, but it is not known when.
+// resting returns at, or unknown if an entry waits: it will be charged, but it is not known when.
 func (s *single) resting(now, at int64) int64 {
 	if s.Wanted() {
 		return unknown
@@ -167,7 +164,7 @@ func (s *single) resting(now, at int64) int64 {
 	return at
 }
 
-// heldFor returns how long a hold lasts at now that ends at until. One that never ends lasts the longest
+// heldFor returns the time from now until the end of a hold. For a hold that never ends, that is the longest
 // Duration.
 func heldFor(now, until int64) time.Duration {
 	if until == never {

@@ -8,17 +8,17 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// Of makes a gate of a limiter from elsewhere that waits, such as *rate.Limiter of golang.org/x/time. Use
-// it to hand such a limiter to whatever takes a [Gate], or to make it a member of an [All].
+// Of makes a gate of a limiter from elsewhere with a method Wait, such as *rate.Limiter of golang.org/x/time.
+// Use it where a [Gate] is asked for, such as a member of an [All].
 //
-// A cost above 1 uses the limiter's WaitN(ctx, n), if it has one. Otherwise Enter waits cost times, and
-// what it has waited for is lost if the context ends in between.
+// For a cost above 1, Enter calls the limiter's WaitN(ctx, n), if it has that method. Otherwise Enter calls
+// Wait as often as the cost says. If the context ends in between, the tokens taken so far are lost.
 //
-// TryEnter uses the limiter's Allow() for a cost of 1, if it has one. It refuses otherwise: there is no way
-// to ask without waiting.
+// For a cost of 1, TryEnter calls the limiter's Allow(), if it has that method. In all other cases TryEnter
+// refuses, because it can't ask without waiting.
 //
-// Errors of the limiter are returned as they are, except that a context that has ended gives its cause.
-// Leave and Settle do nothing. Of panics if w is nil.
+// Enter returns the limiter's errors as they are, but the cause of the context if that has ended. Leave and
+// Settle do nothing. Of panics if w is nil.
 func Of(w interface {
 	Wait(context.Context) error
 }) Gate {
@@ -28,15 +28,15 @@ func Of(w interface {
 	return &of{w: w}
 }
 
-// of is such a gate. Its counts are all that it knows: the limiter has its own lock and its own queue.
+// of is the gate that Of returns. It only counts entries: the limiter has its own lock and queue.
 type of struct {
 	w                           interface{ Wait(context.Context) error }
 	granted, refused, abandoned atomic.Uint64
 	waiting                     atomic.Int64
 }
 
-// Enter returns the zero Pass: the limiter has no use for it. An entry that the limiter refuses counts as
-// abandoned if its context has ended, whatever the limiter's error says.
+// Enter returns the zero Pass, because the limiter needs no Leave. An entry that fails counts as abandoned if
+// its context has ended, whatever the limiter's error says.
 func (g *of) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Of.Enter", ctx, cost)
 	err := timing.Ended(ctx)
@@ -74,7 +74,7 @@ func (g *of) wait(ctx context.Context, cost int) error {
 	return nil
 }
 
-// TryEnter never calls Wait, not even with a context that has ended: it could take tokens all the same.
+// TryEnter never calls Wait, not even with a context that has ended: some limiters take tokens all the same.
 func (g *of) TryEnter(cost int) (Pass, bool) {
 	checkCost("Of.TryEnter", cost)
 	if a, ok := g.w.(interface{ Allow() bool }); ok && cost == 1 && a.Allow() {
@@ -85,8 +85,7 @@ func (g *of) TryEnter(cost int) (Pass, bool) {
 	return Pass{}, false
 }
 
-// Stats returns what can be seen from outside the limiter. It is never known to be idle, because its tokens
-// can't be seen.
+// Stats returns the counts of entries. The gate is never Idle, because the limiter's tokens can't be seen.
 func (g *of) Stats() Stats {
 	return Stats{
 		Granted:   g.granted.Load(),

@@ -16,40 +16,41 @@ import (
 // RateOptions are the settings of a [Rate]: those of a pacer. Nil means the defaults.
 type RateOptions = pace.Options
 
-// Rate is a token bucket: it admits entries at a rate, and as many as Burst at once after idle time. It is
-// the right gate for an API that documents a leaky bucket, or a rate and a burst.
+// Rate is a token bucket: it admits entries at a rate, and up to Burst of them at once after idle time. Use it
+// for an API that documents a leaky bucket, or a rate and a burst.
 //
-// With a burst of 1, the default, it spaces entries strictly. For "at most n in any span" see [Window]: a
+// With a burst of 1, the default, it spaces entries strictly. For "at most n in any span" use a [Window]: a
 // bucket that holds n tokens passes up to 2n within one span.
 //
 // # The bound
 //
-// In any window of length w, at most burst + rate·(w + slack) tokens go, by the instants of the grants.
-// That holds whatever the number of goroutines. See [pace.Options] for the slack.
+// In any window of length w, at most burst + rate·(w + slack) tokens are granted, whatever the number of
+// goroutines. See [pace.Options] for the slack.
 //
-// Admitted callers that are not running yet are late, too. What their entries cost is charged to the
-// lateness that may be made up. So the bound also holds by the instants at which callers run. The exception
-// is a system that delays more admitted callers at a time than may go within the slack.
+// A caller may begin to run late after its grant. Until then, its tokens reduce the lateness that is made up
+// for. So the bound also holds for the instants at which callers run. The exception is a system that
+// delays more admitted callers at a time than the slack has tokens for.
 //
 // # Entering, and changes of plan
 //
-// Enter takes costs and gives a pass. [Rate.Wait] and [Rate.Allow] have the shape that users of
-// golang.org/x/time/rate know.
+// [Rate.Enter] takes a cost and returns a pass. [Rate.Wait] and [Rate.Allow] have the
+// signatures of golang.org/x/time/rate. A pass of a Rate need not be left.
 //
-// SetRate, SetBurst, Hold and Settle apply at once to all waiters. A waiter gets a *[DeadlineError] if its
-// deadline is out of reach now. It gets a *[CapacityError] if its cost exceeds the burst now.
+// SetRate, SetBurst, Hold and Settle apply at once to all waiters. A waiter gets a *[DeadlineError] if it can
+// no longer be admitted before its deadline, and a *[CapacityError] if its cost now exceeds the burst.
 //
-// Entering allocates nothing. With a cost of 1, when a token is there, it takes no lock either. That lasts
-// as long as all entries cost 1 and none is settled. Make a Rate with [NewRate]; the zero value does not
-// work.
+// # Costs
+//
+// Entering allocates nothing. An entry of cost 1 that finds a token takes no lock, as long as no entry has
+// cost more and none was settled. Make a Rate with [NewRate]; the zero value does not work.
 type Rate struct {
 	clk *timing.Clock // fixed; nil in the zero Rate
 
-	// The state of the bucket is in the cell while entries pass without the lock, and in whole while the
-	// cell is closed. Freeze and Thaw, called under the lock of whole, move it from one to the other.
+	// cell has the state of the bucket while entries pass without the lock. While the cell is closed, whole
+	// has it. Freeze and Thaw, called under the lock of whole, move it from one to the other.
 	cell atomic.Pointer[schedule.Cell]
 
-	// whole is nil until an entry needs a lock. It is set once, and stays.
+	// whole is nil until an entry needs the lock. It is set once.
 	whole atomic.Pointer[rateLimit]
 
 	number uint64   // fixed: higher than those of limits that were made earlier
@@ -57,8 +58,8 @@ type Rate struct {
 	counts
 }
 
-// ratePlan is what a Rate is made with. It is kept so that the rateLimit can be made later, and so that a
-// copy of the cell's state can be made without one.
+// ratePlan has the arguments of NewRate. They are kept to make the rateLimit later, and to read the cell's
+// state without one.
 type ratePlan struct {
 	rate  pace.Rate
 	burst int
@@ -71,8 +72,8 @@ func (p *ratePlan) schedule() schedule.Schedule {
 	return schedule.New(int64(p.rate.Count()), int64(p.rate.Span()), p.burst, int64(p.slack))
 }
 
-// rateLimit is a Rate as its queue sees it. It is apart because most Rates of a [Keyed] do without: their
-// cell is enough as long as no entry has to wait.
+// rateLimit is a Rate as its queue sees it. It is a type of its own to keep the keys of a [Keyed] small: a Rate
+// needs none until an entry has to wait.
 type rateLimit struct {
 	bucket
 	single
@@ -80,7 +81,7 @@ type rateLimit struct {
 	asked pace.Rate // as SetRate has set it
 }
 
-// NewRate returns a gate for the given rate, its bucket full. Nil options mean the defaults. It panics on
+// NewRate returns a gate for the given rate, with a full bucket. Nil options mean the defaults. It panics on
 // the zero [pace.Rate], on a negative burst and on an unknown precision.
 func NewRate(r pace.Rate, o *RateOptions) *Rate {
 	if o == nil {
@@ -97,8 +98,8 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 	return g
 }
 
-// limit returns the Rate as its queue sees it, and makes it at the first call. Callers may race to make it.
-// One of them wins, and what the others made is dropped before any entry has used it.
+// limit returns the rateLimit, and makes it at the first call. If callers race to make it, one of them wins.
+// The others drop what they have made.
 //
 // Its schedule starts with a full bucket. The first Freeze moves the true state there from the cell.
 func (g *Rate) limit() *rateLimit {
@@ -117,7 +118,7 @@ func (g *Rate) limit() *rateLimit {
 	return g.whole.Load()
 }
 
-// tune tells the alarm how often entries are due, and how much lateness is made up.
+// tune tells the alarm how often entries are due, and how much lateness is made up for.
 func (l *rateLimit) tune(r pace.Rate) {
 	l.asked = r
 	l.Tune(l.rate.plan.exact, int64(r.Interval()), l.state.Slack())
@@ -158,14 +159,14 @@ func (g *Rate) TryEnter(cost int) (Pass, bool) {
 }
 
 // pass tries to admit an entry without the lock, and returns its mark, the instant of the grant. The
-// verdict Closed means that only the lock tells, and Refused that the tokens are not there.
+// verdict Refused means that there is no token, and Closed that the caller must ask under the lock.
 func (g *Rate) pass(cost int) (mark uint64, v schedule.Verdict) {
 	c := g.cell.Load()
 	if c == nil {
 		panicOnZero()
 	}
 	if cost > 1 {
-		// It is likely to be settled, and a cell keeps no account of entries.
+		// The entry is likely to be settled, and a cell keeps no account of entries.
 		return 0, schedule.Closed
 	}
 	for {
@@ -179,7 +180,7 @@ func (g *Rate) pass(cost int) (mark uint64, v schedule.Verdict) {
 	}
 }
 
-// Wait enters with a cost of 1. It gives no pass, because a Rate need not be left. Its errors are those of
+// Wait enters with a cost of 1. It returns no pass, because a Rate need not be left. Its errors are those of
 // [Rate.Enter].
 func (g *Rate) Wait(ctx context.Context) error {
 	_, err := g.Enter(ctx, 1)
@@ -192,8 +193,8 @@ func (g *Rate) Allow() bool {
 	return ok
 }
 
-// SetRate changes the rate, at once and for all waiters. The tokens that are in the bucket stay, and so
-// does the part of the next one that has already come. It panics on the zero [pace.Rate].
+// SetRate changes the rate, at once and for all waiters. The bucket keeps its tokens and the fraction of the
+// next one. SetRate panics on the zero [pace.Rate].
 func (g *Rate) SetRate(r pace.Rate) {
 	misuse.Rate("gate: Rate.SetRate", r.Valid())
 	l := g.limit()
@@ -205,8 +206,9 @@ func (g *Rate) SetRate(r pace.Rate) {
 	})
 }
 
-// SetBurst changes the burst, at once and for all waiters. The tokens that are in the bucket stay, as far
-// as they fit. A larger bucket fills up by time alone. It panics if n is less than 1.
+// SetBurst changes the burst, at once and for all waiters. The bucket keeps its tokens as far as they fit. A
+// larger one fills up at the rate. A waiter with a cost above n gets a *[CapacityError]. SetBurst panics if n
+// is less than 1.
 func (g *Rate) SetBurst(n int) {
 	if n < 1 {
 		panic(fmt.Sprintf("gate: Rate.SetBurst: n must be at least 1, got %d", n))
@@ -219,11 +221,11 @@ func (g *Rate) SetBurst(n int) {
 	})
 }
 
-// Hold admits no entry, waiting or new, until d from now. Then one token is there, and the next ones come
-// at the rate, so there is no burst.
+// Hold makes the gate admit no entry, waiting or new, until d from now. Use it when the far side asks for a
+// pause. Afterwards one token is there, and the next ones come at the rate: there is no burst.
 //
-// A hold is never shortened: one that would end earlier than another does nothing. Nor does a d that is not
-// positive.
+// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does it if d
+// is not positive.
 func (g *Rate) Hold(d time.Duration) {
 	if d <= 0 {
 		return
@@ -251,8 +253,8 @@ func (g *Rate) Stats() (s Stats) {
 	return s
 }
 
-// view runs f on the state of the bucket, at the instant that it is handed. While there is no rateLimit, f
-// gets a copy from the cell, and the number of entries that have passed. So a look makes no rateLimit.
+// view calls f with the present instant and the state of the bucket. While there is no rateLimit, f gets a copy
+// of the cell's state, and the number of entries that have passed. So Stats makes no rateLimit.
 func (g *Rate) view(f func(now int64, state *schedule.Schedule, l *rateLimit, passed uint64)) {
 	if g.clk == nil {
 		panicOnZero()
@@ -268,8 +270,8 @@ func (g *Rate) view(f func(now int64, state *schedule.Schedule, l *rateLimit, pa
 
 func (g *Rate) member() member { return g.limit() }
 
-// As a part, a Rate answers for itself: a Keyed must not cost each key a rateLimit. As the member of an All
-// it is its rateLimit.
+// As a part, a Rate answers for itself, so that a Keyed needs no rateLimit for each key. As the member of an
+// All it is its rateLimit.
 func (g *Rate) part() part           { return g }
 func (g *Rate) born() uint64         { return g.number }
 func (g *Rate) kind() kind           { return kind{capacity: "burst"} }
@@ -294,12 +296,12 @@ func (l *rateLimit) restsAt(now int64) int64                    { return l.rate.
 func (l *rateLimit) Stats() Stats                               { return l.rate.Stats() }
 func (l *rateLimit) leave(c queue.Claim, _ error) (mark uint64) { return c.Mark }
 
-// Freeze closes the cell, so that entries come to the lock. It moves the state from there to the bucket,
-// and counts the entries that have passed.
+// Freeze closes the cell, so that entries take the lock. It moves the cell's state to the bucket, and counts
+// the entries that have passed.
 func (l *rateLimit) Freeze() { l.AddGranted(l.rate.cell.Load().Close(&l.state)) }
 
-// Thaw opens a cell with the state of the bucket, if the state fits into one. If it does not, Open returns
-// the old cell, which stays closed. A new cell is stored only after it was opened.
+// Thaw opens a cell with the state of the bucket, if the state fits into one. If not, Open returns the old
+// cell, still closed. A new cell is stored only once it is open.
 func (l *rateLimit) Thaw(now int64) {
 	old := l.rate.cell.Load()
 	if c := l.state.Open(now, old); c != old {
@@ -309,15 +311,15 @@ func (l *rateLimit) Thaw(now int64) {
 
 func (l *rateLimit) Take(now, since int64, cost int) (mark uint64) {
 	if cost > 1 {
-		// Entries that have costs are likely to be settled. From then on all entries need the lock: no cell
-		// keeps the account.
+		// Entries with costs are likely to be settled, which needs an account. From now on all entries need
+		// the lock, because a cell keeps no account.
 		l.state.Track()
 	}
 	return l.state.Take(now, since, cost)
 }
 
-// rateKeeper is the Rate that a pass goes back to. It is a type of its own so that Leave and Settle are not
-// methods of Rate.
+// rateKeeper is the Keeper of a Rate's passes. It is a type of its own so that Leave and Settle are not methods
+// of Rate.
 type rateKeeper Rate
 
 func (k *rateKeeper) Leave(uint64, int, error) {}

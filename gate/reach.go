@@ -7,28 +7,29 @@ import (
 	"github.com/escapement-go/escapement/internal/queue"
 )
 
-// A composite knows each of its limits by the gates that were named in All, and by what an entry costs there.
+// The gates named in an All, its sides, lead to limits: a Rate to itself, and a composite to all its limits.
+// One limit can be reached by several sides. This file works out what an entry costs at each limit.
 
-// share is one way to a limit: by the gate with that number. An entry takes of the limit what it costs at
-// that gate, or a fixed cost if the gate was named by a view. An entry that costs nothing at the gate does
-// not take this way.
+// share is one way to a limit: by the gate with the number side. The limit charges what the entry costs at that
+// gate, or a fixed cost if the gate was named by a view. If the cost at that gate is 0, this way charges
+// nothing.
 type share struct {
 	side  int
 	fixed int // 0: what the entry costs
 }
 
-// reach is a limit of a composite, or a gate from elsewhere, with all ways to it. It counts once, at the
-// highest cost of these.
+// reach is a limit of a composite, or a gate from elsewhere, with all ways to it. It charges an entry once, at
+// the highest cost of these.
 type reach[T any] struct {
 	to T
 	by []share
 
-	// What follows from by.
+	// These follow from by.
 	varies bool // one of the ways has no fixed cost
 	fixed  int  // the highest fixed cost
 }
 
-// uniform returns what an entry takes that costs the same at all gates.
+// uniform returns the charge for an entry that costs the same at all gates.
 func (r *reach[T]) uniform(cost int) int {
 	if !r.varies {
 		return r.fixed
@@ -36,7 +37,7 @@ func (r *reach[T]) uniform(cost int) int {
 	return max(cost, r.fixed)
 }
 
-// of returns what an entry takes with one cost for each gate.
+// of returns the charge for an entry with one cost for each gate.
 func (r *reach[T]) of(costs []int) (cost int) {
 	for _, s := range r.by {
 		switch {
@@ -61,8 +62,8 @@ func (r *reach[T]) add(by []share) {
 	}
 }
 
-// settled returns what an entry takes after all, or queue.Keep if that is not to be corrected: all ways have a
-// fixed cost. before is what the entry cost at each gate, if it came with several costs.
+// settled returns the charge after a Settle, or queue.Keep if all ways have a fixed cost: then Settle leaves the
+// charge as it is. before has what the entry cost at each gate, if it came with several costs.
 func settled[T any](r *reach[T], before []int, actual costs) (cost int) {
 	if !r.varies {
 		return queue.Keep
@@ -81,8 +82,9 @@ func settled[T any](r *reach[T], before []int, actual costs) (cost int) {
 	return cost
 }
 
-// through returns the ways by a composite, which is named as the gate with that number, if the view has
-// these costs. Without costs, its entries cost what the entry does. Ways that cost nothing are left out.
+// through returns the ways through a composite, given the ways by from the composite to the limit. The
+// composite is the gate with the number side, and costs are those of its view; none means no view. Ways with a
+// cost of 0 are left out.
 func through(side int, costs []int, by []share) (all []share) {
 	for _, s := range by {
 		switch {
@@ -99,7 +101,7 @@ func through(side int, costs []int, by []share) (all []share) {
 	return all
 }
 
-// below is through for a gate that is reached in these ways, and has a view with these costs, if any.
+// below is through for a gate that is itself reached in several ways.
 func below(ways []share, costs []int, by []share) (all []share) {
 	for _, s := range ways {
 		c := costs
@@ -111,12 +113,12 @@ func below(ways []share, costs []int, by []share) (all []share) {
 	return all
 }
 
-// join adds a limit, or more ways to it if it is there.
+// join adds a limit to all. If it is there already, join adds the ways to it.
 func join[T comparable](all []reach[T], to T, by []share) []reach[T] {
 	return joinBy(all, to, by, func(o T) bool { return o == to })
 }
 
-// joinOutside is join for gates of any type. Gates that can't be compared are taken for different ones.
+// joinOutside is join for gates of any type. Gates that can't be compared count as different ones.
 func joinOutside[G Gate](all []reach[G], to G, by []share) []reach[G] {
 	return joinBy(all, to, by, func(o G) bool { return reflect.ValueOf(to).Comparable() && Gate(o) == Gate(to) })
 }

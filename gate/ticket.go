@@ -7,18 +7,18 @@ import (
 	"github.com/escapement-go/escapement/internal/queue"
 )
 
-// ticket is what a pass of a Concurrency goes back to. It finds out a second Leave, and remembers what the
-// entry cost after a Settle.
+// ticket is the Keeper of a pass of a Concurrency. It detects a second Leave, and remembers the cost after a
+// Settle.
 //
-// Tickets are used again, by one pass at a time, so that entering allocates nothing. The turn counts on when
-// a pass is left, and tells old passes from the one that is out. It is atomic because an old pass may still
-// be settled, which does nothing: the slots are free.
+// Tickets are used again, by one pass at a time, so that entering allocates nothing. The turn grows when a pass
+// is left, and tells old passes from the present one. It is atomic because an old pass may still be settled,
+// which does nothing: the slots are free.
 type ticket struct {
-	turn    atomic.Uint64 // of the pass that is out, or of the next one
-	of      *slotLimit    // the limit that the entry was admitted by
-	claim   queue.Claim   // what the entry takes of it
-	settled bool          // in this turn
-	pooled  bool          // it goes back to tickets; else it is part of its limit
+	turn    atomic.Uint64 // of the pass that is in use, or of the next one
+	of      *slotLimit    // the limit that has admitted the entry
+	claim   queue.Claim   // what the entry takes of the limit
+	settled bool          // the pass of this turn was settled
+	pooled  bool          // it is from tickets; otherwise it is part of its limit
 }
 
 // tickets are those that no pass uses. A ticket that is part of a limit never gets here.
@@ -37,11 +37,10 @@ func (t *ticket) issue(of *slotLimit, c queue.Claim) Pass {
 	return Pass{t, t.turn.Load(), c.Cost}
 }
 
-// Leave ends the turn and then the entry. The ticket goes back to the pool first: all that is needed of it
-// was read by then. A ticket of the limit itself is free once leave has given its bit back.
+// Leave ends the turn and then the entry. A pooled ticket goes back to the pool first: nothing is read from it
+// after that. A ticket of the limit itself is free once leave has cleared its bit.
 //
-// To leave a pass from two goroutines at the same time is a data race of the caller, and so is to settle it
-// meanwhile.
+// Leave must not run at the same time as another Leave or a Settle of the same pass: that is a data race.
 func (t *ticket) Leave(turn uint64, _ int, err error) {
 	if t.turn.Load() != turn {
 		panic(leftTwice)
@@ -55,7 +54,7 @@ func (t *ticket) Leave(turn uint64, _ int, err error) {
 	of.leave(claim, err)
 }
 
-// Settle corrects the claim, too, so that Leave gives back what the entry really takes.
+// Settle also corrects the claim, so that Leave frees the slots that the entry has then.
 func (t *ticket) Settle(turn uint64, _, actual int) {
 	if t.turn.Load() != turn {
 		return
@@ -68,11 +67,11 @@ func (t *ticket) Settle(turn uint64, _, actual int) {
 	t.claim.Cost = actual
 }
 
-// answer is what a pass of a Window with UntilAnswer goes back to.
+// answer is the Keeper of a pass of a Window with UntilAnswer.
 type answer struct {
 	life
 	of    *windowLimit
-	claim queue.Claim // once the pass is left, by the mark of the log
+	claim queue.Claim // its mark is openMark, and after Leave the number of the run in the log
 }
 
 var answers = sync.Pool{New: func() any { return new(answer) }}
@@ -96,7 +95,7 @@ func (a *answer) Settle(id uint64, _, actual int) {
 	a.claim.Cost = actual
 }
 
-// release ends a call, and gives the record back if it was the last one.
+// release ends a call of Leave or Settle, and frees the record if its pass is over.
 func (a *answer) release() {
 	if a.done() {
 		a.of = nil

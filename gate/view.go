@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// Each returns a view of g at which every entry costs 1, whatever it costs elsewhere. Use it for a limit on
-// requests beside one on tokens: in All(Each(requests), tokens), an entry of cost 1,500 takes one request and
-// 1,500 tokens.
+// Each returns a view of g: g itself, but with a cost of 1 for every entry. Use it for a limit on requests
+// beside one on tokens: in All(Each(requests), tokens), an entry of cost 1,500 takes one request and 1,500
+// tokens.
 //
-// In an [All] the view is g itself: it is entered at the same instant as the others, and g counts once
-// however it is named. [Pass.Settle] leaves its cost as it is, and so does a throttle. Each panics if g is
-// nil.
+// In an [All] the view is g: it is entered at the same instant as the others. If g is named several times, with
+// and without views, it is charged once. [Pass.Settle] and a throttle leave the charge of a view as it is.
+//
+// Each panics if g is nil.
 func Each(g Gate) Gate {
 	if isNil(g) {
 		panic(fmt.Sprintf("gate: Each: g must not be nil, got %s", typedNil(g)))
@@ -22,14 +23,15 @@ func Each(g Gate) Gate {
 	return v
 }
 
-// WithCost returns a view of g at which every entry has these costs, whatever cost it is entered with. Use
-// it for code that takes a Gate and enters with 1, such as a stage or an [http.RoundTripper].
+// WithCost returns a view of g: g itself, but every entry has these costs, whatever it is entered with. Use it
+// for code that takes a Gate and enters with a cost of 1, such as a stage or an [http.RoundTripper].
 //
-// One cost goes for any gate. Several are for a gate with EnterEach, one for each gate that was named in the
-// [All]; a 0 passes that gate by. A pass of the view is one of g: Settle and SettleEach correct it.
+// Give one cost for any gate. Give several for a gate with EnterEach, such as an [All]: one for each gate that
+// was named, where 0 passes that gate by. A view that is entered by itself returns the passes of g, so Settle and
+// SettleEach correct its charge.
 //
-// In an All the view is g itself, as that of [Each] is, and Settle leaves its costs as they are. WithCost
-// panics if g is nil, and on costs that [Composite.EnterEach] panics on.
+// In an All the view works as that of [Each], so Settle leaves its charge as it is. WithCost panics if g is
+// nil, and on costs that [Composite.EnterEach] panics on.
 //
 // [http.RoundTripper]: https://pkg.go.dev/net/http#RoundTripper
 func WithCost(g Gate, costs ...int) Gate {
@@ -64,9 +66,9 @@ type eachGate interface {
 // view is a gate at which entries have costs of their own.
 type view struct {
 	of    Gate
-	costs []int      // one, or as many as of has gates
+	costs []int      // one, or one for each gate of of
 	each  eachGate   // of, if there are several costs
-	alone *Composite // of Each: what an entry that comes by itself enters; its passes are not settled
+	alone *Composite // only for Each: All of the view, which is entered in its place, so that Settle does nothing
 }
 
 // Enter enters the gate with the costs of the view.
@@ -93,8 +95,8 @@ func (v *view) TryEnter(cost int) (Pass, bool) {
 	return v.of.TryEnter(v.costs[0])
 }
 
-// unview returns the gate that g is a view of, however often, and the costs of entries there: none if g is
-// no view. Of views of a view, the innermost sets the costs.
+// unview returns the gate that g is a view of, and the costs of entries there: none if g is no view. If g is a
+// view of a view, the innermost one sets the costs.
 func unview(g Gate) (of Gate, costs []int) {
 	for {
 		v, ok := g.(*view)
@@ -105,7 +107,7 @@ func unview(g Gate) (of Gate, costs []int) {
 	}
 }
 
-// checkCosts panics unless there is one cost for each of so many gates, none is negative, and one is
+// checkCosts panics unless there is one cost for each of the gates, none is negative, and at least one is
 // positive. name is the function, for the panic.
 func checkCosts(name string, costs []int, gates int) {
 	if len(costs) != gates {

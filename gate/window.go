@@ -16,48 +16,48 @@ import (
 // WindowOptions are the settings of a [Window]. Nil, as well as the zero value, means
 // the defaults.
 type WindowOptions struct {
-	// Guard widens the span, because the far side counts arrivals and not departures. What leaves evenly
-	// arrives with the jitter of the network, and a window that was just full here is overfull there. Take
-	// as much as the calls' time under way varies. 0 means none.
+	// Guard is added to the span. Use it because the far side counts arrivals, and the network bunches calls
+	// that left evenly. Set it to the difference between the longest and the shortest time that a call
+	// takes to arrive. 0 means none.
 	Guard time.Duration
 
-	// UntilAnswer makes an entry count from its grant until one span after it was left, and not until one
-	// span after its grant. The far side counts a call when it arrives there, which is at some time
-	// between. So the limit holds whatever the network does, without a Guard.
+	// UntilAnswer makes an entry count from its grant until one span after it was left. Without it, an
+	// entry counts until one span after its grant. Use it in place of a Guard. The limit then holds
+	// whatever the network does, because the far side counts a call before its answer is there.
 	//
-	// Entries that take long hold up others: with n and a span, and calls that take d, n go in each span +
-	// d. Leave every pass then, and settle it before.
+	// Slow calls then reduce the rate: if each call takes d, at most n go in span + d. Leave every pass, or
+	// its tokens never come back. Settle it before Leave.
 	UntilAnswer bool
 
 	// Clock is where the time comes from. Nil means the real clock.
 	Clock clock.Clock
 }
 
-// Window is a gate for at most n tokens in any span of time, wherever it is laid. It is the right gate for
-// an API that documents a sliding window. It is a safe one for a fixed window, whose beginning only the API
+// Window is a gate for at most n tokens in any span of time, wherever the span begins. Use it for an API that
+// documents a sliding window. It is also safe for a fixed window, which begins at an instant that only the API
 // knows.
 //
-// It is a sliding window log, exact by the instants of the grants. A span is half open: a token that went
-// at t counts until just before t + span.
+// It is a sliding window log, exact by the instants of the grants. A span is half open: a token granted at t
+// counts until just before t + span.
 //
-// It admits n at once, and then none until the first of them is a span ago; for even spacing see [Rate]. It
-// remembers the entries of the last span, at most n apart from those settled to nothing, in 24 bytes each.
+// It admits n at once, and then none until the first of them was granted a span ago. For even spacing use a
+// [Rate]. It remembers the entries of the last span, in 24 bytes each: at most n, and those settled to 0.
 //
 // Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make one with [NewWindow];
 // the zero value does not work.
 type Window struct{ l *windowLimit }
 
-// windowLimit is a Window as its queue sees it. All but what is fixed is guarded by the lock.
+// windowLimit is a Window as its queue sees it. The lock of the group guards all that is not fixed.
 type windowLimit struct {
 	single
 	guard time.Duration // fixed
 	until bool          // fixed: entries count until a span after they have left
 	most  int
 	span  int64     // guard included
-	held  int64     // no entry is admitted before
-	open  total     // if until: what entries cost that have yet to leave; they are not in the log
+	held  int64     // the end of the hold: no entry is admitted before
+	open  total     // if until: the cost of entries that have yet to leave; they are not in the log
 	log   windowLog // of the entries that still count
-	line  []run     // for windowOutlook to use again
+	line  []run     // the buffer of windowOutlook
 }
 
 // NewWindow returns a gate for at most n tokens in any span, none of them used. Nil options mean the
@@ -118,7 +118,7 @@ func (g *Window) TryEnter(cost int) (Pass, bool) {
 	return l.pass(mark, cost), true
 }
 
-// pass returns the pass of an entry. One that counts until its answer must be left, so it has a record.
+// pass returns the pass of an entry. With UntilAnswer the pass must be left, so it has a record.
 func (l *windowLimit) pass(mark uint64, cost int) Pass {
 	if l.until {
 		return newAnswer(l, queue.Claim{Cost: cost, Mark: mark})
@@ -134,8 +134,8 @@ func (g *Window) limit() *windowLimit {
 }
 
 // SetLimit changes the number of tokens and the span, at once and for all waiters. The Guard stays. Tokens
-// that still count, count by the new span; those that had ceased to count don't come back. A waiter whose
-// cost is above n gets a *[CapacityError]. It panics as [NewWindow] does.
+// that still count do so by the new span; others do not count again. A waiter with a cost above n gets a
+// *[CapacityError]. SetLimit panics as [NewWindow] does.
 func (g *Window) SetLimit(n int, span time.Duration) {
 	checkWindow("Window.SetLimit", n, span)
 	l := g.limit()
@@ -146,11 +146,11 @@ func (g *Window) SetLimit(n int, span time.Duration) {
 	})
 }
 
-// Hold admits no entry, waiting or new, until d from now. Then as many are admitted as the window has room
-// for.
+// Hold makes the gate admit no entry, waiting or new, until d from now. Use it when the far side asks for a
+// pause. Afterwards as many are admitted as the window has room for.
 //
-// A hold is never shortened: one that would end earlier than another does nothing. Nor does a d that is not
-// positive.
+// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does it if d
+// is not positive.
 func (g *Window) Hold(d time.Duration) {
 	if d <= 0 {
 		return
@@ -187,12 +187,12 @@ func (g *Window) part() part     { return g.limit() }
 
 func (l *windowLimit) restsAt(int64) (at int64) {
 	l.View(func(now int64) {
-		at = l.resting(now, l.Due(now, now, 0, l.most)) // when all tokens are there
+		at = l.resting(now, l.Due(now, now, 0, l.most)) // when no token counts any more
 	})
 	return at
 }
 
-// over returns the instant at which an entry of the given instant no longer counts.
+// over returns the instant from which a token granted at at no longer counts.
 func (l *windowLimit) over(at int64) int64 { return timing.Later(at, time.Duration(l.span)) }
 
 // used returns how many tokens count.
@@ -213,12 +213,12 @@ func (l *windowLimit) Due(now, since int64, _ uint64, cost int) int64 {
 	return max(at, l.over(l.log.holder(tokens)))
 }
 
-// Plan counts the tokens that must have been freed before the entry can go. Those beyond the log are of
-// entries that are still to come, each a span after the one that is n tokens before it.
+// Plan counts the tokens that must cease to count before the entry can be admitted. Beyond the log, these are
+// tokens of entries that still wait. Each of them is granted a span after the one that is n tokens before it.
 //
-// That is when the entry goes if the costs before it fill the window each time. If they don't, at least
-// most+1-dearest tokens go in each span: with fewer, the next entry would have gone, too. Of entries that
-// have yet to leave, it is known only that they don't leave before now.
+// That gives least. It is exact if the costs ahead fill the window each time. Otherwise at least
+// most+1-dearest tokens are granted in each span: with fewer, the next entry would have had room. That gives
+// latest. Entries that have yet to leave are taken to leave now, the earliest instant possible.
 func (l *windowLimit) Plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
 	l.log.expire(now, l.span)
 	least = max(now, l.held)
@@ -273,7 +273,7 @@ func (l *windowLimit) Take(now, _ int64, cost int) (mark uint64) {
 	return l.log.push(now, cost)
 }
 
-// openMark is the mark of an entry that has yet to leave. Other marks are numbers of runs in the log.
+// openMark is the mark of an entry that has yet to leave. Any other mark is the number of a run in the log.
 const openMark = math.MaxUint64
 
 func (l *windowLimit) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
@@ -308,14 +308,14 @@ func (l *windowLimit) leave(c queue.Claim, _ error) (mark uint64) {
 	l.Change(func(now int64) queue.Effect {
 		l.open.sub(c.Cost)
 		l.log.expire(now, l.span)
-		// A debt of n already admits nothing. It must leave room to count the entries after it.
+		// A debt of n is enough to admit nothing. It is capped, to leave room to count the entries after it.
 		mark = l.log.push(now, min(c.Cost, max(l.most, (math.MaxInt-l.log.used)/2), math.MaxInt-l.log.used))
-		return queue.Later // than if it had left as early as was possible
+		return queue.Later // waits were estimated as if it left at the earliest instant
 	})
 	return mark
 }
 
-// total counts tokens exactly, also where debts come to more than an int.
+// total is a number of tokens, exact even where debts exceed an int.
 type total struct{ high, low uint64 }
 
 func (t *total) add(n int) {
@@ -336,7 +336,7 @@ func (t total) tokens() int {
 	return int(t.low)
 }
 
-// sum adds tokens, of which there are no more than can be counted.
+// sum adds numbers of tokens. It returns at most the highest int.
 func sum(a, b int) int {
 	if a > math.MaxInt-b {
 		return math.MaxInt
@@ -344,11 +344,11 @@ func sum(a, b int) int {
 	return a + b
 }
 
-// plus adds up costs without wrapping around.
+// plus adds a cost to a sum. It returns at most the highest uint64.
 func plus(sum uint64, cost int) uint64 { return sum + min(uint64(cost), math.MaxUint64-sum) }
 
-// windowKeeper is the Window that a pass goes back to. It is a type of its own so that Leave and Settle are
-// not methods of the limit.
+// windowKeeper is the Keeper of a Window's passes. It is a type of its own so that Leave and Settle are not
+// methods of the limit.
 type windowKeeper windowLimit
 
 func (k *windowKeeper) Leave(uint64, int, error) {}

@@ -8,16 +8,16 @@ import (
 // ErrStopped says that a reader of the group wanted no more: it left the loop over [All], or was
 // [First]. The group's context then ends with this cause.
 //
-// For the group that is a success: [Group.Wait] returns nil if nothing else has failed. It does so
-// whatever was cut short: stages, jobs that did not run any more, and jobs that return the
-// context's error or its cause.
+// For the group that is a success: [Group.Wait] returns nil if nothing else has failed. It ignores
+// stages that were cut short, jobs that did not run any more, and jobs that return the context's
+// error or its cause.
 //
-// For every other sink with an input that was cut short, it is the error, so that its result does
-// not look complete. A plain range over an output can't tell. So where a reader may leave, let the
-// other readers be sinks.
+// Every other sink with an input that was cut short returns ErrStopped, so that its result does not
+// look complete. A plain range over an output can't tell. So if a reader may leave early, use sinks
+// for all other readers.
 //
-// What is started after Wait has returned is cut short as well, and fails the group with this
-// error.
+// Jobs and stages that are started after Wait has returned are cut short as well, and fail the group
+// with this error.
 var ErrStopped = errors.New("group: stopped by a reader that wanted no more")
 
 // sink is the end of a pipeline, in the goroutine of the caller. It counts as active, so that Wait

@@ -15,8 +15,8 @@ import (
 // make one with [WithContext], call [Group.SetGate], pass their jobs to [Group.Go], and
 // [Group.Wait].
 //
-// A job that costs more than one token goes by [Group.GoCost]. A job that must run now or not at
-// all goes by [Group.TryGo]. Pipelines have their goroutines in a Group, too: see [Map] and the
+// Use [Group.GoCost] for a job that costs more than one token, and [Group.GoEach] for one with an
+// estimated cost. Use [Group.TryGo] for a job that must run now or not at all. Pipelines have their goroutines in a Group, too: see [Map] and the
 // package's documentation. A Group does not retry: see package retry.
 //
 // # Use
@@ -127,8 +127,8 @@ func (g *Group) GoCost(cost int, f func() error) {
 }
 
 // GoEach is [Group.Go] for a job that enters the gate with these costs: one, or one for each gate that was
-// named in [gate.All]. f gets the group's context with the pass of the job, see [gate.PassOf], so that it can
-// settle what it has really cost.
+// named in [gate.All]. Use it for jobs with costs that are only estimates: f can settle the actual ones. Its
+// context is that of the group, with the pass of the job; see [gate.PassOf].
 //
 // It panics on costs that [gate.WithCost] panics on, and if the group has no gate: costs mean nothing then.
 func (g *Group) GoEach(f func(context.Context) error, costs ...int) {
@@ -197,8 +197,8 @@ func (g *Group) tryEnter(sem <-chan struct{}) (p gate.Pass, ok bool) {
 // it returns.
 //
 // It returns the first error, or nil if there was none. nil means that no stage was cut short and, with
-// a gate, that every job has run. Only where a reader wanted no more it may be nil all the same, see
-// [ErrStopped].
+// a gate, that every job has run. The exception is a reader that wanted no more, see [ErrStopped]: that
+// is no error.
 //
 // In the body of a loop over [All] of the same group, Wait leaves the loop first. Otherwise it
 // waits for the readers of the group's pipelines, too.

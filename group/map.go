@@ -37,8 +37,8 @@ type Result[A, B any] struct {
 // items may fail. Each item comes out as a [Result], with f's error or that of entering the gate.
 // Only the end of the context fails the group.
 //
-// The reader decides about the errors: it may, for example, count some and return others from the
-// next stage. A gate learns from f's error as it does in Map.
+// The reader of the results decides about the errors. It may count some, for example, and return
+// others from the next stage. A gate learns from f's error as it does in Map.
 func TryMap[A, B any](g *Group, in <-chan A, f func(context.Context, A) (B, error), s *Stage, cost ...Cost[A]) <-chan Result[A, B] {
 	checkArguments("TryMap", g, in, f == nil)
 	refused := func(a A, err error) Result[A, B] { return Result[A, B]{Item: a, Err: err} }

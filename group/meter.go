@@ -27,14 +27,14 @@ type crew struct {
 	full  func() bool // whether the look-ahead is used up; nil: there is none
 }
 
-// Stats is what a [Meter] has counted. In, Out and Errors grow. The others say what the workers are
-// doing now. The workers go on during the counting, so the numbers are not all of the same instant.
+// Stats is what a [Meter] has counted. In, Out and Errors only grow. The others say how many workers
+// do what now. The workers go on meanwhile, so the numbers are not all of one instant.
 type Stats struct {
 	In     uint64 // items taken
 	Out    uint64 // results sent; 0 in ForEach
 	Errors uint64 // items with an error of f, or of entering the gate
 
-	Idle     int // workers that wait for an item, or for a slow one that holds up the look-ahead
+	Idle     int // workers that wait for an item, or, in an ordered stage, for a slow one ahead
 	AtGate   int // workers that wait at the gate
 	InFlight int // workers that are in f
 	Blocked  int // workers that wait until a result is taken

@@ -1,5 +1,6 @@
 // Package pace answers the question "when?". It has exact rates ([Rate]), a token channel to select
-// on ([Pacer]), and a channel stage that slows values down to a rate ([Throttle]).
+// on ([Pacer]), and a channel stage that slows values down to a rate ([Throttle]). Where callers wait
+// in order, or have costs or deadlines, use the gates of package gate instead.
 //
 //	p := pace.New(pace.PerSecond(100), nil)
 //	defer p.Stop()
@@ -12,11 +13,12 @@
 //		}
 //	}
 //
-// Callers that wait in order, or have costs or deadlines, use the gates of package gate instead.
-//
 // # Words
 //
-// A token is leave for one event. The burst is how many tokens idle time may save up. A token is
-// due at the instant at which the schedule allows it. Lateness is the time from then until it is
-// granted. The slack is how much lateness is made up for.
+//   - A token is the permission for one event. The burst is how many tokens idle time may save up.
+//   - A token is due at the instant at which the rate allows it. It is granted when it is handed out.
+//   - Lateness is the time from due to granted for which the system is to blame. The slack is how
+//     much lateness is made up for.
+//   - A hold is a pause: until it ends, no token is granted.
+//   - The far side is what the work talks to, such as the server of an API.
 package pace

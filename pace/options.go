@@ -7,30 +7,29 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// Options are the settings of a [Pacer], of [Throttle] and of the gates that keep a rate. A nil
-// *Options, as well as the zero value, means the defaults.
+// Options are the settings of a [Pacer], of [Throttle] and of a gate.Rate. A nil *Options, as well as
+// the zero value, means the defaults.
 //
 // # Lateness and slack
 //
-// The system is sometimes late: with an alarm, or in running a goroutine that was woken. Up to
-// Slack of that lateness is made up for: the schedule stands as it was, and tokens that fell due
-// meanwhile go at once. So the rate is held while the program keeps all processors busy, or is
-// stopped for a while. Goroutines then wait for a processor for tens of milliseconds. On a quiet
-// machine the Slack changes nothing.
+// The system is sometimes late: an alarm rings late, or a goroutine that was woken waits for a
+// processor. Up to Slack of that lateness is made up for: tokens that fell due meanwhile are granted
+// at once. So the rate is held even while the program keeps all processors busy, or is stopped for a
+// while. On a quiet machine the Slack changes nothing.
 //
 // # The bound
 //
-// In any window of length w, at most Burst + rate·(w + Slack) tokens go. That counts by whole
-// nanoseconds, and by the instants of the grants. At 1,000 tokens a second, the default Slack makes
-// up for 100 tokens; at 5 a second, for none. In a gate, admitted callers that do not run yet take
-// part of the Slack. So there the bound also holds by the instants at which callers run.
+// In any window of length w, at most Burst + rate·(w + Slack) tokens are granted, to the nanosecond.
+// At 1,000 tokens a second, the default Slack makes up for 100 tokens. At 5 a second, it makes up for
+// none. In a gate, callers that were granted a token but do not run yet use up part of the Slack. So
+// there the bound also holds for the instants at which callers run.
 //
 // # Less slack
 //
 // Set a smaller Slack if the far side counts strictly in short spans. Tokens that fall due while
-// the program is late by more than the Slack are then lost. The Forfeited of a gate's Stats counts them.
-// Without any Slack, the bound is Burst + rate·w, and rates above about 500 a second fall short. A
-// Window of package gate never exceeds its limit in any span.
+// the program is late by more than the Slack are lost; Forfeited of gate.Stats counts them. Without
+// any Slack, the bound is Burst + rate·w, and rates above about 500 a second fall short. If no span
+// may ever have more than n, use a gate.Window.
 type Options struct {
 	// Burst is the number of tokens that idle time may save up. 0 means 1: strict
 	// spacing.
@@ -40,7 +39,7 @@ type Options struct {
 	// documentation of Options says what it costs, and when to set less.
 	Slack time.Duration
 
-	// Precision says what may be spent on waking up in time. 0 means PrecisionAuto.
+	// Precision says how much processor time may be spent on waking up in time. 0 means PrecisionAuto.
 	Precision Precision
 
 	// Clock is where the time comes from. Nil means the real clock. A mock that is set to more than
@@ -55,22 +54,21 @@ type Options struct {
 //
 // # On Linux
 //
-// An idle Go program sleeps for whole milliseconds there. With a plain timer, a token goes up to 1
-// ms late, together with those that have become due meanwhile. Exact wake-ups bring that down to
-// some 20 µs, and to 0.1 to 0.2 ms in one of a hundred cases, as long as a processor is free.
+// An idle Go program sleeps for whole milliseconds there. With a plain timer, a token is granted up
+// to 1 ms late, together with those that have become due meanwhile. With exact wake-ups it is some
+// 20 µs late if a processor is free, and 0.1 to 0.2 ms in one of a hundred cases.
 //
-// They take one timer descriptor for the whole process. At 1,000 tokens a second they cost about a
-// fifth more processor time than plain timers, and at 5,000 a second four times as much.
+// Exact wake-ups take one timer descriptor for the whole process. At 1,000 tokens a second they cost
+// about a fifth more processor time than plain timers, and at 5,000 a second four times as much.
 //
-// All three values mean plain timers without a descriptor, on other systems, and on a clock other
-// than the real one.
+// On other systems, and on a clock other than the real one, all three values mean plain timers.
 //
-// # Where tokens are less than 100 µs apart
+// # Tokens less than 100 µs apart
 //
 // On the real clock of every system, [PrecisionAuto] and [PrecisionCoalesced] then grant several
-// tokens at once: those due within the next 100 µs, or within a tenth of the Slack if that is less.
-// That halves the processor time of one caller in a loop. A caller may miss its
-// deadline if that comes less than this after its turn.
+// tokens at once. These are the tokens due within 100 µs, or a tenth of the Slack if that is less.
+// That halves the processor time of one caller in a loop. But a token may be granted that much late,
+// so a caller with a deadline just after its token is due may miss it.
 type Precision int
 
 const (

@@ -15,30 +15,28 @@ import (
 // next token and for other things. Make it with [New], and [Pacer.Stop] it when it is no longer
 // needed: until then a goroutine feeds the channel.
 //
-// All methods can be called from any goroutine. For entries that wait in order, or have costs or
+// All methods can be called from any goroutine. Where callers wait in order, or have costs or
 // deadlines, use the gates of package gate instead.
 //
 // # The bound
 //
-// The channel holds at most Burst tokens. While it is full no more come up, and nothing runs. After
-// any idle time exactly Burst tokens are there. The next one comes an interval after the first of
-// them was taken.
+// After any idle time exactly Burst tokens are there. While they are, no more come, and nothing
+// runs. The next one comes an interval after the first of them was taken.
 //
-// So in any window of length w at most Burst + rate·(w + Slack) tokens go, to any number of
-// receivers. That counts the instants at which the pacer saw that a token was due or had been
-// taken. If the system stops the pacer between that and the receiving, the next token can be
-// received sooner after it.
+// So in any window of length w, at most Burst + rate·(w + Slack) tokens are granted, to any number of
+// receivers. A token counts from when the pacer saw that it was due, or that it had been taken. If
+// the system stops the pacer before the token is received, the next one can follow sooner.
 //
 // # Slow receivers
 //
 // The pacer makes up for its own lateness. It can't know how long a receiver waited for a
 // processor. With a Burst of 1, a receiver that is away for longer than an interval misses tokens.
-// Where intervals are a few tens of microseconds or less, every receiver does. There, a Burst of as
-// many intervals as such a delay takes keeps the rate.
+// At intervals of a few tens of microseconds or less, every receiver does. There, set Burst to the
+// number of intervals in such a delay, to keep the rate.
 type Pacer struct {
-	// C gives one value per token: the instant at which the token was due. That is never later than
-	// the instant at which it is received. C is never closed, because a closed channel would give
-	// tokens without end. A stopped pacer gives none.
+	// C gives one value per token: the instant at which the token was due, which is never in the
+	// future. C is never closed, because a closed channel would give tokens without end. A stopped
+	// pacer gives none.
 	C <-chan time.Time
 
 	c     chan time.Time // the feeder sends; room for Burst-1, because the feeder holds one more
@@ -95,8 +93,8 @@ func New(r Rate, o *Options) *Pacer {
 	return p
 }
 
-// SetRate changes the rate at once. Tokens that are there stay, and so does the part of the next
-// one that has already come. On a stopped pacer it does nothing. It panics on the zero Rate.
+// SetRate changes the rate at once. Tokens that are there stay, and so does the fraction of the next
+// one. On a stopped pacer it does nothing. It panics on the zero Rate.
 func (p *Pacer) SetRate(r Rate) {
 	misuse.Rate("pace: Pacer.SetRate", r.Valid())
 	p.call(func() {
@@ -105,13 +103,14 @@ func (p *Pacer) SetRate(r Rate) {
 	})
 }
 
-// Hold takes back the tokens that are there and gives none until d from now. Use it when the far
-// side asks to be left alone, as with a Retry-After.
+// Hold takes back the tokens that are there and grants none until d from now. Use it when the far
+// side asks for a pause, as with a Retry-After.
 //
-// At the end of the hold one token is there, or as much of one as there would have been without the
-// hold. The others come at the rate, so receivers don't burst. A hold is never shortened: one that
-// would end earlier than another changes nothing. A d that is not positive does nothing, and
-// neither does a hold of a stopped pacer.
+// At the end of the hold one token is there, or as much of one as there would be without the hold.
+// The others come at the rate, so there is no burst.
+//
+// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does
+// it if d is not positive or the pacer is stopped.
 func (p *Pacer) Hold(d time.Duration) {
 	if d <= 0 {
 		return

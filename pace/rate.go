@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// Rate is a number of events per span of time, kept exactly as it was written. 7 per second stays 7
-// per second and never becomes 142,857,142 ns. Make one with [PerSecond], [Per], [Every] or
-// [ParseRate].
+// Rate is a number of events per span of time, kept as an exact ratio: 7 per second never becomes an
+// interval of 142,857,142 ns. Make one with [PerSecond], [Per], [Every] or [ParseRate].
 //
-// Rates can be compared with ==, which compares how they are written. So 60 per minute and 1 per
-// second are different values of one pace. The zero Rate is invalid, and every constructor that
-// takes a Rate panics on it.
+// The operator == compares the two numbers as they were written: 60 per minute is not equal to 1 per
+// second. The zero Rate is invalid, and every constructor that takes a Rate panics on it.
 //
 // *Rate is a [flag.Value] and an [encoding.TextUnmarshaler]; Rate is an [encoding.TextMarshaler].
 type Rate struct {
@@ -48,7 +46,7 @@ func Every(interval time.Duration) Rate {
 	return Rate{1, interval}
 }
 
-// Unlimited returns the rate without a limit: nothing waits for it.
+// Unlimited returns the rate without a limit: every token is there at once.
 func Unlimited() Rate { return Rate{n: -1} }
 
 func rate(name string, n int, span time.Duration) Rate {
@@ -121,7 +119,7 @@ func (r Rate) String() string {
 	return n + "/" + s
 }
 
-// ParseError says why [ParseRate] did not take a text for a rate.
+// ParseError is the error of [ParseRate] for a text that is no rate.
 type ParseError struct {
 	Text string // the text, as it was given
 	Rule string // the rule that it breaks

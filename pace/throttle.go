@@ -8,17 +8,22 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// Throttle returns a channel that gives the values of in, in order, at no more than the given rate.
-// Use it to slow a channel down where no tokens are needed.
+// Throttle returns a channel with the values of in, in order, at no more than the given rate. Use it
+// to slow a channel down where no tokens are needed.
 //
-// The instant that counts is the one at which a value is received. So a slow reader does not get
-// values that piled up in a burst, beyond the Burst of the options. For a reader that already
-// waits, the instant is the one at which Throttle saw that the value was due. If the system stops
-// Throttle between that and the receiving, the next value can be received sooner after it.
+// # The rate
 //
-// The channel is closed when in is closed and its last value has been received, or when ctx ends. A
-// reader that must tell the two apart looks at ctx. When ctx ends, at most one of the values taken
-// from in is lost. The goroutine behind the channel ends with it, so read it to the end or end ctx.
+// The rate holds for the instants at which values are received. So values don't pile up for a slow
+// reader, beyond the Burst of the options.
+//
+// For a reader that already waits, the instant is the one at which Throttle saw that the value was
+// due. If the system stops Throttle before it has sent the value, the next value can follow sooner.
+//
+// # The end
+//
+// The channel is closed when in is closed and its last value has been received, or when ctx ends. To
+// tell the two apart, look at ctx. When ctx ends, at most one value taken from in is lost. Read the
+// channel to the end or end ctx: otherwise the goroutine behind it stays.
 //
 // Throttle panics on a nil ctx, on the zero Rate, on a negative burst and on an unknown precision.
 func Throttle[T any](ctx context.Context, in <-chan T, r Rate, o *Options) <-chan T {

@@ -1,6 +1,6 @@
 // Package retry answers the question "again?". It calls a function until it succeeds, is not worth
-// another attempt, or runs out of attempts, time or budget. Every attempt passes a gate, and what
-// the far side says about the pace reaches that gate.
+// another attempt, or runs out of attempts, time or budget. Use it for calls that may fail for a
+// while. Every attempt can enter a gate, which then slows down when the far side throttles one.
 //
 //	policy := &retry.Policy{
 //		Gate:    gate.NewAdaptive(pace.PerSecond(100), nil),
@@ -15,14 +15,14 @@
 //
 // # Words
 //
-// A call is one use of [Do], [Run] or a function made by [Wrap]. It makes attempts: calls of the
-// function it was given.
-//
-// An attempt succeeds, fails, or is throttled. It is throttled when the far side refused it because
-// there was too much.
-//
-// A delay is how long the call itself sleeps before the next attempt. A hint is the far side's word
-// on how long to stay away, such as Retry-After.
+//   - The far side is what the function talks to, such as the server of an API.
+//   - A call is one use of [Do], [Run] or a function made by [Wrap]. Each time it calls the function
+//     that it was given is an attempt.
+//   - An attempt succeeds, fails, or is throttled: the far side refused it because there were too
+//     many.
+//   - A delay is how long the call itself sleeps before the next attempt. The wait at the gate comes
+//     after that.
+//   - A hint is how long the far side asks to stay away, such as by a Retry-After.
 //
 // # What happens, in order
 //
@@ -30,27 +30,27 @@
 // leaves the gate with the function's error. The first attempt has no delay.
 //
 // After an attempt that failed or was throttled there is a delay: that of the [Backoff], or the
-// hint if it is longer. Policy.Attempts bounds failures. A throttle costs no attempt:
-// Policy.Throttles bounds throttles, 20 by default.
+// hint if it is longer. Policy.Attempts bounds failures. Policy.Throttles bounds throttles, 20 by
+// default, which do not count as failures.
 //
 // # With a gate
 //
-// A throttle is first reported to the gate. A [gate.Adaptive] slows every caller down, and gives up
-// when that is of no use. After its delay the call goes to the end of the gate's queue.
+// The call first reports a throttle to the gate. A [gate.Adaptive] then slows all callers down, and
+// gives up if that does not help and its GiveUp is set. After its delay the call goes to the end of
+// the gate's queue.
 //
-// There is no delay where the gate holds every caller for at least as long: the call then waits in
-// the queue. Behind a gate that does not listen to throttles, such as a [gate.Concurrency] or a
-// [gate.Rate], it is the delay that slows the call.
+// If the gate is held for at least as long, there is no delay: the call waits in the queue instead.
+// Other gates, such as a [gate.Concurrency] or a [gate.Rate], ignore throttles. There the delay alone
+// slows the call down.
 //
 // # How it ends
 //
-// It ends with success, or with an *[Error]. The Error carries the last failure and the reason why
+// A call ends with success, or with an *[Error]. The Error has the last failure, and the reason why
 // there was no further attempt. If a job of a group returns it, it is the group's error, unchanged.
 //
-// A far side that always throttles ends the call after Policy.Throttles. It ends earlier by the
-// context, by Policy.Elapsed, or by a gate or a [Budget] that gives up. A Classify that returns
-// [VerdictStop], for an error that is known to be permanent, also ends it.
+// The reasons are at [ErrStopped] and below: a permanent error, or no attempts, throttles, budget or
+// time left. A gate that refuses the entry also ends the call, as an Adaptive does that has given up.
 //
-// A done context wins over everything. A delay that is known to outlast the context's deadline is
-// not begun: the call fails at once.
+// If the context has ended, no attempt is made, and its cause is the reason. If a delay is known to
+// outlast the context's deadline, the call fails at once.
 package retry

@@ -8,11 +8,11 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// These are the reasons for which a call makes no further attempt, as found in Error.Reason. There
-// are others:
+// These are reasons why a call makes no further attempt: the Reason of an [Error]. Other reasons
+// are:
 //
-//   - The [context.Cause] of a context that is done.
-//   - A *[gate.DeadlineError], where the next delay or the wait at the gate would outlast the
+//   - The [context.Cause] of a context that has ended.
+//   - A *[gate.DeadlineError], if the next delay or the wait at the gate would outlast the
 //     context's deadline. It matches [context.DeadlineExceeded].
 //   - Any other error with which the gate refuses an entry, such as [gate.ErrGaveUp].
 var (

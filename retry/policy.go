@@ -26,9 +26,9 @@ import (
 //
 // # Which gate for what
 //
-// With a [gate.Adaptive], throttles slow all callers down. Any other gate keeps the attempts within
-// a limit that is known beforehand. To bound the load that retries add when most attempts fail, set
-// a Budget.
+// Use a [gate.Adaptive] if the limit is not known: throttles slow all callers down. Use another gate
+// to keep attempts within a known limit, or a [gate.All] for both. To bound the load that retries add
+// when most attempts fail, set a Budget.
 type Policy struct {
 	// Attempts is the number of attempts that may fail. 0 means 4, negative means no bound.
 	// Throttled attempts are not counted, even if this is 1: Throttles bounds those.
@@ -71,20 +71,20 @@ type Policy struct {
 	// nil).
 	Backoff Backoff
 
-	// Classify tells errors apart. Nil means [Classify]. It is not called for errors that are or
-	// wrap one made by [Stop]. Errors that are or wrap a *[gate.ThrottledError] are never plain
-	// failures: VerdictRetry means VerdictThrottle for them.
+	// Classify says whether an error is worth another attempt. Nil means the function [Classify]. It
+	// is not called for errors that are or wrap one made by [Stop]. For errors that are or wrap a
+	// *[gate.ThrottledError], VerdictRetry means VerdictThrottle.
 	Classify func(error) Verdict
 
 	// Gate is entered by every attempt, with a cost of 1, and left with the attempt's error. Nil
 	// means that there is none. If the gate refuses the entry, the call ends with the gate's error
 	// as its reason.
 	//
-	// The error of a throttled attempt is or wraps a *[gate.ThrottledError] with the hint, whatever
-	// the function returned.
+	// For a throttled attempt, that error is or wraps a *[gate.ThrottledError] with the hint,
+	// whatever the function returned.
 	//
-	// A call that is inside of this gate already would be charged twice, or wait for its own slot.
-	// So Do panics in a stage of package group that has the same gate. It can't tell in a job of a
+	// Don't make a call inside this gate: it would be charged twice, or wait for its own slot. Do
+	// panics in a stage of package group with the same gate. It does not detect this in a job of a
 	// group with that gate, in gate.Do, or in a call of another policy with it.
 	Gate gate.Gate
 
@@ -96,8 +96,8 @@ type Policy struct {
 	// delay, in the goroutine of the call.
 	OnRetry func(Event)
 
-	// Clock is where the time comes from. It also decides whether the context's deadline is over.
-	// Nil means the real clock. It should be the clock of the Gate, which is not checked.
+	// Clock is where the time comes from. It also decides whether the context's deadline has passed.
+	// Nil means the real clock. Set it to the clock of the Gate: that is not checked.
 	Clock clock.Clock
 }
 
@@ -110,14 +110,14 @@ type Event struct {
 	Delay     time.Duration // what the call sleeps now; the wait at the gate that follows is not known
 }
 
-// Verdict says what follows an attempt that did not succeed. A number that is none of these means
-// VerdictStop. The constants are named after the type because [Stop] is a function.
+// Verdict says what follows an attempt that did not succeed. A [Classify] returns one. A number that
+// is none of the constants means VerdictStop.
 type Verdict int
 
 const (
 	VerdictRetry    Verdict = iota // it failed: another attempt is worth it
 	VerdictStop                    // no further attempt is worth it
-	VerdictThrottle                // the far side said that there was too much
+	VerdictThrottle                // the far side refused it because there were too many
 )
 
 // String returns the verdict's name.
@@ -139,8 +139,8 @@ func (v Verdict) String() string {
 //   - A *[gate.ThrottledError] is a throttle.
 //   - Any other error is retried.
 //
-// Errors of contexts are retried like any others. The caller's own context comes first: once it is
-// done, the call ends. As long as it is not, such an error concerns the attempt alone.
+// Errors of contexts are retried like any others, because they may be of the attempt's own context.
+// Once the caller's context has ended, the call ends in any case.
 func Classify(err error) Verdict {
 	if is[*stopped](err) || is[*Error](err) || is[*gate.CapacityError](err) || errors.Is(err, gate.ErrGaveUp) {
 		return VerdictStop

@@ -16,9 +16,8 @@ import (
 // that may fail for a while: over a network, or because the far side is busy. A nil policy means
 // the defaults.
 //
-// Any failure is an *[Error], which matches both the last failure and the reason why there was no
-// further attempt. The result is then that of the last attempt, if there was one: f decides what it
-// means. If ctx is done, its [context.Cause] is the reason. If ctx is done from the start, f is not
+// The error is an *[Error], which matches both the last failure and the reason why there was no
+// further attempt. The result is then that of the last attempt, if there was one. If ctx is done, its [context.Cause] is the reason. If ctx is done from the start, f is not
 // called. If f panics or ends its goroutine, the gate is left all the same and the panic goes on.
 //
 // Do starts no goroutine. A first attempt that succeeds without a gate, a bound on time and a
@@ -59,15 +58,17 @@ func Wrap[A, B any](p *Policy, f func(context.Context, A) (B, error)) func(conte
 	}
 }
 
-// WithCost returns a context for calls whose attempts enter the gate at these costs, in place of 1. Use it
-// where calls under one [Policy] cost differently, such as so many tokens each:
+// WithCost returns a context for calls: their attempts enter the gate at these costs, in place of 1. Use it
+// where calls under one [Policy] cost differently, such as an estimated number of tokens each:
 //
 //	reply, err := retry.Do(retry.WithCost(ctx, estimate), policy, ask)
 //
-// One cost goes for any gate, and several for one that is a [gate.All]: one for each gate that was named, see
-// [gate.WithCost]. Every attempt is charged. f can settle its attempt by [gate.PassOf]; one that is throttled
-// gets back what [gate.All] says. The costs are for the first policy with a gate that a call with the context
-// meets, and not for calls inside f.
+// Give one cost for any gate, or several for a [gate.All]: one for each gate that was named, see
+// [gate.WithCost]. Every attempt is charged. f can settle its attempt by [gate.PassOf]. What is refunded to a
+// throttled attempt is described at [gate.All].
+//
+// The costs are for the call that gets this context, and not for calls inside f. If that call's policy has no
+// gate, they are for the first call inside f with a gate.
 //
 // It panics if ctx is nil, and on costs that are negative, or all 0, or none. If their number is wrong, Do
 // panics.

@@ -34,8 +34,8 @@ func (c *call) sleep(at int64) error {
 	}
 }
 
-// attemptContext returns the context of an attempt, with the pass that it has entered the gate by. On the real clock it is the standard library's
-// own. Only with that does Err say [context.DeadlineExceeded] in the contexts derived from it.
+// attemptContext returns the context of an attempt, with its pass. On the real clock the context is the standard
+// library's own: only then does Err say [context.DeadlineExceeded] in contexts derived from it.
 func (c *call) attemptContext(pass gate.Pass) (context.Context, func()) {
 	ctx, d := c.ctx, c.p.AttemptTimeout
 	if c.p.Gate != nil {

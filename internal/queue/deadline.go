@@ -2,13 +2,14 @@ package queue
 
 import "math/bits"
 
-// This file foresees when entries will be admitted if only time keeps them back. What is known to come too
-// late is refused at once: when it comes, and when a plan changes. To play a queue forward takes as long as
-// the queue is, so bounds over all entries come first: they are enough nearly always.
+// This file estimates when entries will be admitted if only time keeps them back. An entry is refused at once if
+// it can't be admitted before its deadline: when it arrives, and when a plan changes.
+//
+// To simulate a queue takes time in proportion to its length. So the estimate begins with bounds over all
+// entries, which are nearly always enough.
 
-// turn returns the instant before which a newcomer behind all that wait can't be admitted, and the number
-// of the limit that sets it. It need not be the last such instant where that makes no difference to the
-// deadline.
+// turn returns an instant before which a newcomer behind all waiting entries can't be admitted, and the number of
+// the limit that is to blame. The instant is exact only if that decides whether the newcomer meets the deadline.
 func (s *Set) turn(now int64, claims []Claim, deadline int64) (least int64, limit int) {
 	latest := now
 	least = now
@@ -40,9 +41,9 @@ func (s *Set) outlooks(now int64) outlooks {
 	return all
 }
 
-// review refuses all entries whose wait has come to outlast their deadline, or whose cost the
-// capacity, after a plan was changed. They are looked at one by one only if one of them may be affected. That
-// is so if the last of them may go too late for any deadline, or if the dearest costs too much.
+// review refuses hopeless entries after a plan was changed: those that would wait beyond their deadline, and those
+// that cost more than the capacity. It looks at each entry only if one of them may be hopeless. That is so if the
+// last of them may be admitted after the earliest deadline, or if the dearest costs too much.
 func (s *Set) review(g *Group) {
 	now := s.read(g)
 	latest, fit := now, true
@@ -78,8 +79,8 @@ func (s *Set) review(g *Group) {
 	s.recount()
 }
 
-// recount works out the bounds over all entries that wait. In between they are only widened: an entry
-// that goes may have been the dearest, but to find the next dearest would take a look at all.
+// recount sets the bounds over all waiting entries. Between two calls they are only widened: when the dearest
+// entry leaves the queue, to find the next dearest would take a look at all.
 func (s *Set) recount() {
 	s.soonest = Never
 	for i := range s.places {
@@ -90,7 +91,7 @@ func (s *Set) recount() {
 	}
 }
 
-// bound makes the bounds hold for w, too.
+// bound widens the bounds for w.
 func (s *Set) bound(w *waiter) {
 	s.soonest = min(s.soonest, w.deadline)
 	for i := range s.places {

@@ -1,5 +1,5 @@
-// Package queue decides when entries that share limits are admitted. It knows how entries wait, and
-// nothing of what they wait for: a gate tells it by a [Limit].
+// Package queue decides when entries that share limits are admitted. It knows how entries wait, but not
+// what limits them: a gate answers that by a [Limit].
 //
 //	         Set {api}             Set {api, slots}          a Set is a queue of entries that
 //	    head ◀ w ◀ w ◀ w            head ◀ w ◀ w             want the same limits
@@ -16,41 +16,42 @@
 //
 //   - An entry is admitted by all its limits at one instant, or by none of them.
 //   - Entries of one Set are admitted in order of arrival: only its head competes.
-//   - At each Queue, heads are admitted in order of arrival. A head that another limit keeps back is
-//     not parked there, so it is in no entry's way. A head that has been sent from one limit to another
-//     too often insists: it is parked at all its limits until it is admitted.
-//   - An entry that waits holds nothing. So one that gives up costs nothing, and a change of a limit's
-//     plan applies to all that wait.
-//   - All state is guarded by the lock of the Group, but for what a [Freezer] has given away. While a
-//     head is parked at a Queue, its limit is frozen.
-//   - Before the lock is released, every head that could be admitted has been. Callers learn of it
-//     afterwards: they would stand at the lock together otherwise.
+//   - At each Queue, heads are admitted in order of arrival. A head is parked at one limit that keeps it
+//     back, so it is in no entry's way at its other limits. A head that was moved from one limit to
+//     another too often insists: it is parked at all its limits until it is admitted.
+//   - A waiting entry is charged nothing. So an entry that gives up costs nothing, and a change of a limit's
+//     plan applies to all waiting entries.
+//   - The lock of the Group guards all state, except what a [Freezer] has handed out. While a head is
+//     parked at a Queue, its limit is frozen: its state is under the lock.
+//   - Before the lock is released, every head that can be admitted is. Callers are woken only after that, so
+//     that they don't contend for the lock.
 //
 // # The life of an entry
 //
-//  1. The caller takes the lock of the Group, and admits the heads whose alarm is late.
-//  2. If nothing waits before the entry and all limits have room, it is charged, and done.
+//  1. The caller takes the lock of the Group. It first admits heads that are due already, if their alarm is
+//     late.
+//  2. If no entry waits ahead and all limits have room, the entry is charged and admitted at once.
 //  3. If the wait is known to outlast the deadline of its context, it is refused.
-//  4. The entry goes to the end of its Set. If it is the head, it is parked where it is kept back.
+//  4. The entry goes to the end of its Set. If it is the head, it is parked at a limit that keeps it back.
 //  5. The caller releases the lock and waits for its grant, or for the end of its context.
-//  6. An alarm rings, an entry leaves, or a plan changes: the Queue is marked, and looked at before
-//     the lock is released.
-//  7. A head that its limit lets go is parked at the next one that keeps it back. If there is none,
-//     it is charged everywhere, and the one behind it becomes the head.
+//  6. An alarm rings, an entry leaves, or a plan changes. That marks the Queue. Before the lock is
+//     released, the heads at marked queues are looked at.
+//  7. If the limit of a head has room, the head is moved to another limit that keeps it back. If there is
+//     none, it is charged by all limits, and the entry behind it becomes the head.
 //  8. The caller of the admitted entry is woken. It reports when it ran.
 //  9. If its context has ended meanwhile, the entry is taken back.
-//  10. What the entry turns out to cost is settled, by all limits at one instant.
+//  10. When the actual cost is settled, all limits correct their charge at one instant.
 //
 // # Lateness
 //
 // An alarm rings late, and a caller runs late. A limit that makes up for that has to know from which
-// instant an entry counts. In a look at a Queue whose alarm is overdue, heads count from the instant that
-// it was set for; in any other, from now. Beyond that there is one report, when a caller that waited
-// gets to run; see [Lateness].
+// instant an entry counts. If the alarm of a Queue is overdue, its heads count from the instant that the
+// alarm was set for. Otherwise they count from now. Also, a caller that waited reports when it runs; see
+// [Lateness].
 //
 // # A limit
 //
-// A gate of so many slots, without a fast path, is no more than this:
+// A gate of n slots, without a fast path, is no more than this:
 //
 //	type slots struct {
 //		queue.Queue
@@ -61,7 +62,7 @@
 //
 //	func newSlots(n int) *slots {
 //		l := &slots{size: n}
-//		l.Queue.Init(l, nil, false) // time does not matter to it
+//		l.Queue.Init(l, nil, false) // it needs no clock
 //		l.set.Init(&l.Queue)
 //		return l
 //	}
@@ -81,16 +82,16 @@
 //		l.Change(func(int64) queue.Effect { l.used -= cost; return queue.Sooner })
 //	}
 //
-// Settle and Undo are alike. Entries come by l.set.Enter. For a composite, Join the queues of its limits,
+// Settle and Undo are similar. To enter, call l.set.Enter. For a composite, Join the queues of its limits,
 // make a Set of all of them, and enter that.
 //
 // # Files
 //
-//   - limit.go: what a gate tells, and the errors that it gets
-//   - group.go: the lock, and the run through the heads that can go
+//   - limit.go: what a gate implements, and the errors that it gets
+//   - group.go: the lock, and how it admits heads before it is released
 //   - queue.go: a limit with its alarm
 //   - set.go: entering, settling, and taking back
-//   - line.go: how entries move, from their coming to their grant
-//   - deadline.go: what is known in advance
+//   - line.go: how entries move, from arrival to grant
+//   - deadline.go: estimates of waits
 //   - waiter.go: an entry that waits, and what wakes its caller
 package queue

@@ -5,32 +5,32 @@ import (
 	"sync/atomic"
 )
 
-// Group is the lock of all limits that are, directly or through others, wanted by a common Set. Under
-// it their whole state stands still, so that an entry can be admitted by all of its limits at once.
+// Group is the lock of all limits that have a Set in common, directly or through other limits. While it is
+// held, no other goroutine changes these limits, so that an entry can be admitted by all of them at one instant.
 //
 // Nothing blocks while it is held. Clocks are read under it, so that instants are in the order of the
-// decisions. Whatever changes under the lock marks the queues at which a head may go because of that. They
-// are looked at before the lock is released, once for all changes.
+// decisions. A change under the lock marks the queues at which a head may now have room. These are looked at
+// once, before the lock is released.
 type Group struct {
 	mu     sync.Mutex
-	number uint64   // the order in which two are locked
-	into   *Group   // guarded by mu, like all below: the group that this one was merged into
+	number uint64   // of two groups, the one with the lower number is locked first
+	into   *Group   // guarded by mu, like all below: the group that this one was merged into, or nil
 	seq    uint64   // arrivals so far
 	marked []*Queue // to be looked at before the lock is released
 	frozen []*Queue // frozen since the lock was taken
-	told   *waiter  // first of the waiters that are to be woken when the lock is released
+	told   *waiter  // the first of the waiters to be woken when the lock is released
 	last   *waiter  // the last of them
 }
 
-// numbers counts groups, and whatever else wants a number that is higher than earlier ones.
+// numbers has the last number that Number returned.
 var numbers atomic.Uint64
 
 // Number returns a number that is higher than those of all queues so far.
 func Number() uint64 { return numbers.Add(1) }
 
-// Join makes one group of those of two queues, for good. The locks of both are held for a moment, that of
-// the older group first, so two calls can't wait for each other. Goroutines that wait for the lock that
-// goes out of use go on to the other one, see Queue.lock.
+// Join merges the groups of two queues, for good. It holds both locks for a moment, that of the older group
+// first, so two calls can't deadlock. Goroutines that wait for the lock of the merged group then take that of the
+// other; see Queue.lock.
 func Join(a, b *Queue) {
 	for {
 		ga, gb := a.root(), b.root()
@@ -55,15 +55,15 @@ func Join(a, b *Queue) {
 	}
 }
 
-// root returns the group that the queue belongs to at some instant.
+// root returns the present group of the queue. It may be merged into another one right after that.
 func (q *Queue) root() *Group {
 	g := q.lock()
 	g.mu.Unlock()
 	return g
 }
 
-// lock locks the group that the queue belongs to, and returns it. The group may have been merged into
-// another since the queue last looked: then the way leads there, and is noted for the next time.
+// lock locks the group of the queue, and returns it. If the group has been merged into another, lock follows it
+// there, and notes that group for the next time.
 func (q *Queue) lock() *Group {
 	g := q.group.Load()
 	for {
@@ -78,9 +78,8 @@ func (q *Queue) lock() *Group {
 	}
 }
 
-// unlock admits all heads that can go after what has changed, releases the lock, and wakes the callers
-// that have met their fate. A limit is thawed if no head is parked at it, and no caller of an entry that
-// has waited for it has yet to run.
+// unlock admits all heads that now have room, releases the lock, and wakes the callers of decided entries. It
+// thaws a limit if no head is parked there, and if the callers of all granted waiters are known to run.
 func (g *Group) unlock() {
 	g.run()
 	for i, q := range g.frozen {
@@ -95,7 +94,7 @@ func (g *Group) unlock() {
 	g.told = nil
 	g.mu.Unlock()
 	for w != nil {
-		next := w.next // w belongs to its caller as soon as that is woken
+		next := w.next // read first: once its caller is woken, w belongs to it
 		w.next = nil
 		w.ready <- struct{}{}
 		w = next
@@ -110,9 +109,9 @@ func (g *Group) mark(q *Queue) {
 	}
 }
 
-// run looks at the marked queues until none is. Of the heads that are parked there, the one that came
-// first is next, at whichever queue it is: two heads that both could go would race otherwise. A look can
-// mark other queues, but each either ends the wait of a head or leaves one queue unmarked.
+// run looks at the heads of marked queues, until no queue is marked. It takes the heads of all marked queues in
+// order of arrival, so that an earlier one is admitted first. A look can mark other queues. But each look ends
+// the wait of a head, moves it, or unmarks a queue, so run ends.
 func (g *Group) run() {
 	var l look
 	for len(g.marked) > 0 {
@@ -129,7 +128,7 @@ func (g *Group) run() {
 		last := len(g.marked) - 1
 		g.marked[next] = g.marked[last]
 		g.marked = g.marked[:last]
-		q.marked = false // not before: it is looked at until a head must wait
+		q.marked = false // only now: q was looked at until its first head must wait
 	}
 }
 
@@ -138,15 +137,15 @@ func (q *Queue) before(o *Queue) bool {
 	return len(q.parked) > 0 && (len(o.parked) == 0 || q.parked[0].seq() < o.parked[0].seq())
 }
 
-// look is one look at the heads that wait.
+// look is the state of one run.
 type look struct {
-	set *Set // the one that the clock was last read for
-	now int64
+	set *Set  // the set that the clock was last read for
+	now int64 // that reading
 }
 
-// step looks at the first head that is parked at q. It reports whether the head is not parked there any
-// more: it was admitted, refused, or moved to a limit that can't admit it at this instant. Otherwise
-// the alarm of q is set for the head, if time can help it.
+// step looks at the first head that is parked at q. It reports whether q must be looked at again, because
+// the head is no longer parked there. Otherwise the head must wait, and step sets the alarm of q for it, unless
+// only another entry can make room.
 func (l *look) step(g *Group, q *Queue) bool {
 	if len(q.parked) == 0 {
 		q.rest()
@@ -173,7 +172,7 @@ func (l *look) step(g *Group, q *Queue) bool {
 		q.wake(now, due, s.bell(w))
 		return false
 	}
-	// Until then it was this limit that kept the entry back. Only lateness after this instant counts.
+	// This limit kept the entry back until due. Only lateness after that is made up for.
 	s.since = max(since, due)
 	blocked := s.blocked(p, now)
 	switch {
@@ -183,8 +182,8 @@ func (l *look) step(g *Group, q *Queue) bool {
 		s.relent(g, blocked)
 		g.mark(blocked.q)
 	case s.insists:
-		// It is parked there, too, at a queue whose alarm may be unset: another entry has just taken
-		// what it would have had.
+		// The head is parked at blocked, too. Its alarm there may be unset, if another entry has just taken
+		// what the head was waiting for.
 		g.mark(blocked.q)
 		q.rest()
 		return false

@@ -4,11 +4,11 @@ package queue
 
 import "container/heap"
 
-// blocked returns a place, other than p, that keeps the head back at now, or nil. Then the head
-// counts from the instant at which the last of the limits let it go.
+// blocked returns a place, other than p, that keeps the head back at now, or nil if there is none. In that case
+// the head counts from the instant at which the last of its limits had room.
 //
-// A place keeps the head back if its limit has no room, or if a head that came earlier is parked there.
-// That one may be due by now, too: it is looked at in the same run, since heads go by arrival.
+// A place keeps the head back if its limit has no room, or if an earlier head is parked there. The earlier head
+// may be due by now, too: run looks at heads in order of arrival.
 func (s *Set) blocked(p *place, now int64) *place {
 	w := s.head
 	since := s.since
@@ -26,23 +26,22 @@ func (s *Set) blocked(p *place, now int64) *place {
 		}
 		since = max(since, due)
 		if o.q.clk == nil && o.q.marked {
-			since = now // it can't tell since when, but has only just been looked at
+			since = now // it has just changed, and without a clock can't tell since when it has room
 		}
 	}
 	s.since = since
 	return nil
 }
 
-// from returns the instant from which the head counts in a look at now: the one that an overdue alarm was
-// set for where the head is parked, or now. Up to an overdue alarm, the limit kept the head back. What has
-// passed since then is the system's lateness, which the limits may make up for. Without such an alarm,
-// it was an event just now that gave the head its chance.
+// from returns the instant from which the head counts in a look at now. If the alarm at its place is overdue,
+// that is the instant that the alarm was set for. The time since then is the system's lateness, which the limits
+// may make up for. Otherwise it is now, because an event just now has made room.
 func (s *Set) from(p *place, now int64) int64 {
 	if !s.insists {
 		return p.q.overdue(now)
 	}
 	for i := range s.places {
-		// Only one of its queues has an alarm for it.
+		// Of the queues where the head is parked, only one has an alarm for it.
 		if o := &s.places[i]; o.pos == 0 && o.q.overdue(now) < now {
 			return o.q.due
 		}
@@ -58,7 +57,7 @@ func (q *Queue) overdue(now int64) int64 {
 	return now
 }
 
-// grant admits the head at now: all its limits charge it under one lock, at one instant.
+// grant admits the head at now: all its limits charge it, under one lock and at one instant.
 func (s *Set) grant(g *Group, now int64) {
 	w := s.head
 	for i := range s.places {
@@ -71,8 +70,8 @@ func (s *Set) grant(g *Group, now int64) {
 	s.finish(g, w, granted, now)
 }
 
-// finish takes w out of the set and notes its fate, and what goes with it in place of the deadline. The
-// caller of w is woken when the lock is released.
+// finish takes w out of the set and decides its fate. info replaces the deadline; see waiter. The caller of w is
+// woken when the lock is released.
 func (s *Set) finish(g *Group, w *waiter, why fate, info int64) {
 	w.fate, w.deadline = why, info
 	s.drop(g, w)
@@ -111,7 +110,7 @@ func (s *Set) push(g *Group, now int64, claims []Claim, deadline int64) *waiter 
 	return w
 }
 
-// drop takes w out of the set, and sees to it that the entry behind a head is looked at.
+// drop takes w out of the set. If w was the head, the entry behind it becomes the head.
 func (s *Set) drop(g *Group, w *waiter) {
 	if w.bell > 0 {
 		s.idle = append(s.idle, w.bell)
@@ -139,11 +138,11 @@ func (s *Set) drop(g *Group, w *waiter) {
 	}
 }
 
-// succeed parks the new head in place of the last one, at one of its queues, or nothing if no entry
-// is left. The new head may be due elsewhere, but it is looked at there as soon as this queue lets it go:
-// the queue is marked.
+// succeed parks the new head at one of the queues where the last head was parked, and marks these queues. If no
+// entry is left, it parks none. That queue may have room for the new head: then the next look moves it to
+// another one, or admits it.
 func (s *Set) succeed(g *Group) {
-	s.bounces, s.insists, s.since = 0, false, 0 // it had come when the last look at it was made
+	s.bounces, s.insists, s.since = 0, false, 0 // since: the new head arrived before this look
 	kept := false
 	for i := range s.places {
 		p := &s.places[i]
@@ -172,18 +171,18 @@ func (q *Queue) forget(p *place) {
 	q.wanted = q.wanted[:end]
 }
 
-// park parks the head at p, and sees to it that the alarm there is set for it.
+// park parks the head at p, and marks the queue, so that run looks at it or sets the alarm.
 func (g *Group) park(p *place) {
 	heap.Push(&p.q.parked, p)
 	g.mark(p.q)
 }
 
-// move sends the head from p, which keeps it back no more, to o, which does.
+// move moves the head from p, which no longer keeps it back, to o, which does.
 //
-// While a head is parked at one limit, later entries of other sets pass it at its other limits. So it
-// could be sent to and fro for ever. A head that was sent on too often insists: it is parked at all its
-// limits, where later entries have to wait behind it. It does not insist on a limit that is aside, because
-// then no other entry has taken anything from it.
+// While a head is parked at one limit, later entries of other sets can overtake it at its other limits. So it
+// could be moved for ever. A head that was moved patience times insists: it is parked at all its limits, and
+// later entries have to wait behind it. A move to a limit that is aside starts the count again: no
+// other entry has taken anything from such a limit.
 func (s *Set) move(g *Group, p, o *place) {
 	p.q.parked.remove(p)
 	g.park(o)
@@ -202,7 +201,7 @@ func (s *Set) move(g *Group, p, o *place) {
 	}
 }
 
-// relent parks a head that insists at p alone, from now on, and so out of the way of others.
+// relent ends the insisting of a head: it leaves the head parked at p alone, in no entry's way elsewhere.
 func (s *Set) relent(g *Group, p *place) {
 	if !s.insists {
 		return

@@ -7,36 +7,37 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// Queue is one limit, its alarm, and the heads that are parked at it. All fields are guarded by the
-// lock of its group, but for those that Init sets.
+// Queue is one limit, its alarm, and the heads that are parked at it. The lock of its group guards all
+// fields, except those that Init sets.
 //
-// The limit says when an entry may go, and is charged for it. The queue sees to it that the first head is
-// looked at then: it has an alarm. It is also marked whenever the limit may have more room.
+// The limit says when an entry is due, and charges it. The queue has its first head looked at then, by an
+// alarm. It is also marked whenever the limit may have more room.
 type Queue struct {
 	limit    Limit
-	freezer  Freezer  // the limit, where it is one; else nil
-	lateness Lateness // likewise, if the queue was made with a clock
-	planner  Planner  // likewise
+	freezer  Freezer  // the limit, if it is one; otherwise nil
+	lateness Lateness // likewise, if Init was given a clock
+	planner  Planner  // likewise, with or without a clock
 	clk      *timing.Clock
-	alarm    *timing.Alarm // nil where clk is
+	alarm    *timing.Alarm // nil if clk is
 	number   uint64
-	aside    bool
+	aside    bool // a head never insists because of this limit; see Init
 	bypassed bool // guarded by the lock; see Bypass
 	group    atomic.Pointer[Group]
 
-	parked parking  // a head of each set that this limit keeps back, by arrival
-	wanted []*place // the places here of all sets in which an entry waits
+	parked parking  // the places of the heads that this limit keeps back, by arrival
+	wanted []*place // the places here of all sets with a waiting entry
 	due    int64    // when the first of parked was due at the last look; 0: not known
 	now    int64    // the last reading of the clock while the limit was frozen
 	frozen bool     // it is in Group.frozen
 	marked bool     // it is in Group.marked
 
-	out     uint64 // where lateness is made up: what entries cost whose callers have yet to run
+	out     uint64 // if lateness is not nil: the cost of granted waiters that are not known to run
 	granted uint64 // entries admitted
 }
 
-// Init makes the queue of a limit. clk is nil for one to which time does not matter. An entry that a
-// limit aside keeps back is in no other's way: it does not insist.
+// Init makes the queue of a limit. clk is nil for a limit that does not depend on time. aside is true for the
+// hold of a composite. A head that it keeps back must not be in the way of entries from elsewhere, so such a
+// head does not insist.
 func (q *Queue) Init(l Limit, clk *timing.Clock, aside bool) {
 	g := &Group{number: Number()}
 	q.limit, q.number, q.aside = l, g.number, aside
@@ -49,8 +50,8 @@ func (q *Queue) Init(l Limit, clk *timing.Clock, aside bool) {
 	}
 }
 
-// SetClock gives a queue without a clock one. Init does, or the limit in a call of Change: a limit to
-// which time begins to matter.
+// SetClock gives a clock to a queue that has none. A limit that begins to depend on time calls it in a call of
+// Change.
 func (q *Queue) SetClock(clk *timing.Clock) {
 	q.clk, q.alarm = clk, timing.NewAlarm(clk, q.ring)
 }
@@ -61,17 +62,17 @@ func (q *Queue) Clock() *timing.Clock { return q.clk }
 // Number returns a number that is higher than those of older queues.
 func (q *Queue) Number() uint64 { return q.number }
 
-// Tune is that of the alarm. The lock is held, or the queue not in use yet.
+// Tune calls Tune of the alarm. The lock must be held, unless the queue is not in use yet.
 func (q *Queue) Tune(p timing.Precision, interval, slack int64) { q.alarm.Tune(p, interval, slack) }
 
-// ring is what the alarm calls.
+// ring is the function that the alarm calls.
 func (q *Queue) ring() {
 	g := q.lock()
 	q.rang(g)
 	g.unlock()
 }
 
-// rang sees to it that the heads are looked at, after an alarm.
+// rang marks the queue after an alarm.
 func (q *Queue) rang(g *Group) {
 	if q.alarm != nil {
 		q.alarm.Rang()
@@ -79,30 +80,30 @@ func (q *Queue) rang(g *Group) {
 	g.mark(q)
 }
 
-// Bypass says whether newcomers may pass the limit unasked: it has room for any of them, and need not be
-// charged. The marks of their claims are 0. The limit calls it under the lock.
+// Bypass sets whether newcomers bypass the limit: it has room for any of them, and does not charge them. The
+// marks of their claims are 0. The limit calls it under the lock.
 func (q *Queue) Bypass(on bool) { q.bypassed = on }
 
-// Change runs f under the lock, at the instant that it is handed, and looks after all entries that
-// wait as f's result demands.
+// Change calls f with the present instant, under the lock. Then it looks at the waiting entries, as the Effect
+// that f returns says.
 func (q *Queue) Change(f func(now int64) Effect) {
 	g := q.lock()
 	defer g.unlock()
 	q.replan(g, f(q.read(g)))
 }
 
-// View runs f under the lock, at the instant that it is handed.
+// View calls f with the present instant, under the lock.
 func (q *Queue) View(f func(now int64)) {
 	g := q.lock()
 	defer g.unlock()
 	f(q.read(g))
 }
 
-// read freezes the limit and returns the present instant. The clock is read last: an entry that passed
-// without the lock just before has read it earlier.
+// read freezes the limit and returns the present instant. It reads the clock last, so that the instant is not
+// earlier than that of an entry that has just passed without the lock.
 func (q *Queue) read(g *Group) int64 {
 	q.freeze(g)
-	now := q.now // for a limit without a clock: that of others
+	now := q.now // without a clock: the last instant that another limit's clock gave
 	if q.clk != nil {
 		now = q.clk.Now()
 	}
@@ -119,7 +120,7 @@ func (q *Queue) freeze(g *Group) {
 	}
 }
 
-// at notes a reading of the clock, and tells the limit which callers may have got to run only then.
+// at notes a reading of the clock, and reports to the limit the callers that are not known to run.
 func (q *Queue) at(now int64) {
 	q.now = now
 	if q.out > 0 {
@@ -127,7 +128,7 @@ func (q *Queue) at(now int64) {
 	}
 }
 
-// arrive returns the instant from which an entry counts that comes at now.
+// arrive returns the instant from which an entry that arrives at now counts.
 func (q *Queue) arrive(now int64) int64 {
 	if q.lateness == nil {
 		return now
@@ -135,7 +136,7 @@ func (q *Queue) arrive(now int64) int64 {
 	return q.lateness.Arrive(now)
 }
 
-// wake has the heads looked at again when the first of them is due.
+// wake sets the alarm to the instant at which the first head is due.
 func (q *Queue) wake(now, due int64, b *timing.Bell) {
 	q.due = due
 	if q.alarm != nil {
@@ -143,7 +144,7 @@ func (q *Queue) wake(now, due int64, b *timing.Bell) {
 	}
 }
 
-// rest unsets the alarm: no head waits here that time alone lets go.
+// rest unsets the alarm: no head here waits for time alone.
 func (q *Queue) rest() {
 	q.due = 0
 	if q.alarm != nil {
@@ -151,13 +152,13 @@ func (q *Queue) rest() {
 	}
 }
 
-// plan is that of the Planner. For other limits the bounds are one instant.
+// plan returns the bounds of Planner.Plan. For a limit that is no Planner, both are the same instant.
 func (q *Queue) plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
 	if q.planner != nil {
 		return q.planner.Plan(now, ahead, cost, dearest)
 	}
 	if q.clk == nil {
-		return now, now // it is not known
+		return now, now // nothing is known, so the bounds refuse no entry
 	}
 	at := q.limit.Due(now, now, ahead, cost)
 	return at, at
@@ -176,7 +177,7 @@ func (q *Queue) take(now, since int64, c *Claim) {
 	q.granted++
 }
 
-// replan looks after all entries that wait for the limit, in whatever set.
+// replan looks at all entries that want the limit, in all sets, after a change with that effect.
 func (q *Queue) replan(g *Group, e Effect) {
 	if e == None {
 		return
@@ -187,7 +188,7 @@ func (q *Queue) replan(g *Group, e Effect) {
 		if q.aside {
 			p.set.relent(g, p)
 		}
-		// Heads that are parked elsewhere, too: a limit may go by the plans of others.
+		// Also heads that are parked elsewhere: a hold there may copy the plan of this limit.
 		for j := range p.set.places {
 			if o := &p.set.places[j]; o.pos >= 0 {
 				g.mark(o.q)
@@ -199,14 +200,14 @@ func (q *Queue) replan(g *Group, e Effect) {
 	}
 }
 
-// Info is what a queue can tell at one instant.
+// Info has the statistics of a queue at one instant.
 type Info struct {
 	Granted uint64 // entries admitted
-	Waiting int    // entries in sets whose head is parked here
-	NextDue int64  // when the first of these, or else an entry of cost 1, may go; Never: not known
+	Waiting int    // all entries of each set that has its head parked here
+	NextDue int64  // when the first head here, or else an entry of cost 1, is due; Never: not known
 }
 
-// Info tells it at now. It is called in View or Change.
+// Info returns the statistics at now. It is called in View or Change.
 func (q *Queue) Info(now int64) Info {
 	info := Info{Granted: q.granted}
 	for _, p := range q.parked {
@@ -226,11 +227,11 @@ func (q *Queue) Info(now int64) Info {
 // AddGranted counts entries that passed without the lock. Freeze calls it.
 func (q *Queue) AddGranted(n uint64) { q.granted += n }
 
-// Wanted reports whether an entry waits that wants this limit, wherever it is parked. It is called
-// under the lock.
+// Wanted reports whether any waiting entry wants this limit, wherever its head is parked. It is called under
+// the lock.
 func (q *Queue) Wanted() bool { return len(q.wanted) > 0 }
 
-// Now returns the last reading of the clock, for a Limit that is not handed one.
+// Now returns the last reading of the clock, for methods of a Limit without an argument now.
 func (q *Queue) Now() int64 { return q.now }
 
 // parking is a heap of places by the arrival of the head of their set.

@@ -9,53 +9,53 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// patience is how often a head lets itself be sent from one limit to another, because each time another
-// entry was admitted in between. From then on it insists: no later entry overtakes it at any limit.
+// patience is how often a head may be moved from one limit to another, because other entries overtake it. After
+// that it insists: no later entry overtakes it at any limit.
 const patience = 8
 
-// Set is the queue of the entries that want the same limits: first in, first out. All fields are
-// guarded by the lock of the group, but for those that Init sets.
+// Set is the queue of the entries that want the same limits: first in, first out. The lock of the group
+// guards all fields, except those that Init sets.
 //
-// A gate has a Set of its one limit, and a composite has one of the limits of all its members. Entries of
-// different sets meet at the queues of the limits that both want.
+// A gate has a Set of its one limit, and a composite has one of the limits of all its members. Heads of
+// different sets compete at the queues of the limits that they have in common.
 type Set struct {
 	places  []place
 	one     [1]place
-	clk     *timing.Clock // nil: time does not matter to any of the limits
-	reports bool          // one of the limits is a Lateness
+	clk     *timing.Clock // nil: none of the limits has a clock yet
+	reports bool          // one of the limits is a Lateness: callers report when they run
 
-	head, tail *waiter // the entries that wait, linked by next and prev
-	count      int     // how many they are
-	soonest    int64   // no deadline of an entry that waits is before it
-	since      int64   // from when the head counts
-	bounces    int     // how often the head was sent on
-	insists    bool    // the head does
+	head, tail *waiter // the waiting entries, linked by next and prev
+	count      int     // their number
+	soonest    int64   // no waiting entry has an earlier deadline
+	since      int64   // the instant from which the head counts
+	bounces    int     // how often the head was moved
+	insists    bool    // the head is parked at all its limits
 
-	bells []*timing.Bell // for the first waiters of a crowd, see equip
+	bells []*timing.Bell // all bells of the set, at most crowd
 	idle  []uint8        // the numbers of those that no waiter has
 
-	pool  sync.Pool // of waiters that were in use
-	fresh []waiter  // that never were
-	block int       // how many were made at once the last time
+	pool  sync.Pool // waiters that were in use
+	fresh []waiter  // waiters that never were in use
+	block int       // how many of these were made at once the last time
 }
 
-// place is what a Set has at one of its limits: it joins the two. The head of the set is parked at the
-// queue by it.
+// place joins a Set and the Queue of one of its limits. To park the head of the set at the queue is to add the
+// place to the queue's parked.
 type place struct {
 	set     *Set
 	q       *Queue
 	number  int    // of the limit in the Set
 	pos     int    // in the queue's parked; -1: the head is not parked there
 	wanted  int    // in the queue's wanted, if an entry waits
-	ahead   uint64 // what all entries that wait cost here; saturates
+	ahead   uint64 // the cost here of all waiting entries; saturates
 	dearest int    // none of them costs more
 	effect  Effect // of a correction that is under way
 }
 
 func (p *place) seq() uint64 { return p.set.head.seq }
 
-// Init makes a set of entries that want the limits of these queues, which are of one group. There
-// is at least one.
+// Init makes a set of entries that want the limits of these queues. There must be at least one, and all must be
+// of one group.
 func (s *Set) Init(queues ...*Queue) {
 	s.places = s.one[:0]
 	if len(queues) > 1 {
@@ -68,15 +68,15 @@ func (s *Set) Init(queues ...*Queue) {
 	s.clock()
 }
 
-// Clock returns the clock of the limits, or nil if time does not matter to any as yet.
+// Clock returns the clock of the limits, or nil if none has one yet.
 func (s *Set) Clock() *timing.Clock {
 	g := s.lock()
 	defer g.mu.Unlock()
 	return s.clock()
 }
 
-// clock is Clock under the lock. A limit may get its clock later, see Queue.SetClock, so a nil is looked
-// for again.
+// clock is Clock under the lock. A limit may get its clock later, see Queue.SetClock, so clock looks again until
+// there is one.
 func (s *Set) clock() *timing.Clock {
 	for i := 0; s.clk == nil && i < len(s.places); i++ {
 		s.clk = s.places[i].q.clk
@@ -84,14 +84,14 @@ func (s *Set) clock() *timing.Clock {
 	return s.clk
 }
 
-// Waiting returns how many entries wait.
+// Waiting returns the number of waiting entries.
 func (s *Set) Waiting() int {
 	g := s.lock()
 	defer g.mu.Unlock()
 	return s.count
 }
 
-// View runs f under the lock, at the instant that it is handed.
+// View calls f with the present instant, under the lock.
 func (s *Set) View(f func(now int64)) {
 	g := s.lock()
 	defer g.unlock()
@@ -115,9 +115,9 @@ func (s *Set) read(g *Group) int64 {
 	return now
 }
 
-// Enter waits until the entry is admitted by all limits, with one claim for each, and notes their marks
-// in the claims. It returns a *TooMuch, a *TooLate, or the cause of a context that has ended; then it is as
-// if the entry had not come. The context is known to have been alive just now.
+// Enter waits until all limits admit the entry, with one claim for each, and notes their marks in the claims.
+// The error is a *TooMuch, a *TooLate, or the cause of a context that has ended. After an error it is as if the
+// entry had not come. The caller has checked just now that the context has not ended.
 func (s *Set) Enter(ctx context.Context, claims []Claim) error {
 	g := s.lock()
 	now, blocked, err := s.admit(g, claims)
@@ -148,7 +148,8 @@ func (s *Set) Enter(ctx context.Context, claims []Claim) error {
 	return context.Cause(ctx)
 }
 
-// wait waits until the fate of w is known. It reports false if the context ends before: then w is gone.
+// wait waits until the fate of w is decided. If the context ends first, it takes w out of the set and reports
+// false.
 func (s *Set) wait(ctx context.Context, w *waiter, b *timing.Bell) bool {
 	var bell <-chan time.Time
 	if b != nil {
@@ -177,8 +178,8 @@ func (s *Set) wait(ctx context.Context, w *waiter, b *timing.Bell) bool {
 	}
 }
 
-// rung does what an alarm does that rings a bell of the set. The bell may have been set for another
-// waiter, or for one that is gone: to look once too often does no harm.
+// rung does what the function of an alarm does, for an alarm that has rung a bell. The bell may have been set
+// for another waiter, or for one that is gone. One look too many does no harm.
 func (s *Set) rung() {
 	g := s.lock()
 	for i := range s.places {
@@ -189,8 +190,8 @@ func (s *Set) rung() {
 	g.unlock()
 }
 
-// woken ends the wait of an entry whose fate is known: it reports that the caller runs, and takes the
-// entry back if the context has ended since the grant. From put on, w may belong to another entry.
+// woken ends the wait of a decided entry. It reports that the caller runs, and takes the entry back if the context
+// has ended since the grant. After put, w may belong to another entry.
 func (s *Set) woken(ctx context.Context, w *waiter, claims []Claim) error {
 	fate, info, limit := w.fate, w.deadline, int(w.limit)
 	copy(claims, w.claims())
@@ -211,9 +212,8 @@ func (s *Set) woken(ctx context.Context, w *waiter, claims []Claim) error {
 	return nil
 }
 
-// ran reports that the caller of an entry, admitted at the given instant, has got to run. Until then its
-// cost counts as out, and its limits stay frozen: an entry that passed without the lock would know nothing
-// of the lateness that this report is about.
+// ran reports to the limits that the caller of an entry granted at the instant granted runs. Until then its cost
+// counts as out, and its limits stay frozen. An entry that passed without the lock would ignore that lateness.
 func (s *Set) ran(granted int64, claims []Claim) {
 	g := s.lock()
 	now := s.clk.Now()
@@ -240,8 +240,8 @@ func (s *Set) TryEnter(claims []Claim) bool {
 	return blocked == nil && err == nil
 }
 
-// Undo takes an entry back that was admitted and did not take place: its context ended before its caller
-// ran, or a gate that is entered afterwards has refused it.
+// Undo takes back an entry that was admitted. Its context ended before its caller ran, or a gate that is entered
+// afterwards has refused it.
 func (s *Set) Undo(claims []Claim) {
 	s.correct(func(i int, q *Queue, now int64) Effect {
 		q.granted--
@@ -249,11 +249,11 @@ func (s *Set) Undo(claims []Claim) {
 	})
 }
 
-// Keep, in place of an actual cost, leaves what the entry takes of a limit as it is.
+// Keep, in place of an actual cost, leaves the charge at a limit as it is.
 const Keep = -1
 
-// Settle makes the costs of an entry the actual ones, one for each limit, for all limits at one instant. It
-// notes them in the claims.
+// Settle corrects the charge of an entry to the actual costs, one for each limit. All limits do so at one instant.
+// It notes the costs in the claims.
 func (s *Set) Settle(claims []Claim, actual []int) {
 	s.correct(func(i int, q *Queue, now int64) Effect {
 		c := &claims[i]
@@ -266,8 +266,8 @@ func (s *Set) Settle(claims []Claim, actual []int) {
 	})
 }
 
-// Charge charges the limits for what an entry owes them: at once, whether or not there is room. A claim of
-// cost 0 is left out.
+// Charge charges the claims at once, whether or not there is room. It is for the debt of an entry. A limit with a
+// claim of cost 0 is not charged.
 func (s *Set) Charge(claims []Claim) {
 	s.correct(func(i int, q *Queue, now int64) Effect {
 		c := &claims[i]
@@ -279,8 +279,8 @@ func (s *Set) Charge(claims []Claim) {
 	})
 }
 
-// correct changes what the limits know of an entry, and then looks after all that wait for any of them. f
-// gets the number of each limit in turn.
+// correct calls f for each limit, to change the charge of an entry. Then it looks at the waiting entries, as the
+// Effects that f returns say.
 func (s *Set) correct(f func(i int, q *Queue, now int64) Effect) {
 	g := s.lock()
 	defer g.unlock() // also where a limit panics
@@ -293,16 +293,16 @@ func (s *Set) correct(f func(i int, q *Queue, now int64) Effect) {
 	}
 }
 
-// admit admits a newcomer, if that is possible at this instant, which it returns. If not, it returns
-// a place that keeps it back, or the error of an entry that can never be admitted.
+// admit admits a newcomer, if there is room now. Otherwise it returns a place that keeps the newcomer back, or
+// the error of an entry that can never be admitted. It also returns the present instant.
 //
-// Heads come first. An alarm that is due may ring any moment, so its heads are looked at now. A newcomer
-// is kept back by each of its limits at which a head is parked, even if there is room for both: it would
-// overtake that head otherwise.
+// Heads come first: an alarm may be late, so admit looks at the heads with an alarm before it looks at the
+// newcomer. Any limit with a parked head keeps the newcomer back, even if there is room for both. Otherwise the
+// newcomer would overtake that head.
 func (s *Set) admit(g *Group, claims []Claim) (now int64, blocked *place, err error) {
 	for i := range s.places {
 		if q := s.places[i].q; len(q.parked) > 0 && q.alarm != nil {
-			g.mark(q) // the alarm may be late
+			g.mark(q) // its alarm may be late
 		}
 	}
 	g.run()
@@ -329,7 +329,7 @@ func (s *Set) admit(g *Group, claims []Claim) (now int64, blocked *place, err er
 	return now, nil, nil
 }
 
-// tooMuch returns the error of an entry that costs more than can ever be admitted, or nil.
+// tooMuch returns the error of an entry that costs more than a limit can ever admit, or nil.
 func (s *Set) tooMuch(claims []Claim) error {
 	for i := range s.places {
 		if q := s.places[i].q; !q.bypassed && claims[i].Cost > q.limit.Capacity() {
@@ -340,7 +340,7 @@ func (s *Set) tooMuch(claims []Claim) error {
 	return nil
 }
 
-// tightest returns the number of the limit with the least capacity, of those that are exceeded.
+// tightest returns the number of a limit that the claims exceed: the one with the least capacity.
 func (s *Set) tightest(claims []Claim) int {
 	tightest, least := 0, math.MaxInt
 	for i := range s.places {

@@ -2,16 +2,16 @@ package queue
 
 import "github.com/escapement-go/escapement/internal/timing"
 
-// waiter is an entry that waits. It belongs to the lock of its group until its fate is known, and then
-// to its caller. A million of them may wait, so it is small: what is known only at the end takes the
-// place of what is not needed then.
+// waiter is an entry that waits. The lock of its group guards it until its fate is decided: it is granted or
+// refused. Then it belongs to its caller. It is small, because a million of them may wait: the fields deadline
+// and next get another meaning when the fate is decided.
 type waiter struct {
-	next, prev *waiter       // in its set; then next is the one whose fate was known next
-	ready      chan struct{} // of capacity 1: sent to when the fate is known, by the goroutine that found it out
-	own        [1]Claim      // its claims, where one is enough
-	more       *[]Claim      // or else these
+	next, prev *waiter       // in its set; once decided, next is the waiter decided after it, see Group.told
+	ready      chan struct{} // of capacity 1: sent to once, by the goroutine that releases the lock after the decision
+	own        [1]Claim      // its claims, if there is one
+	more       *[]Claim      // its claims, if there are several
 	seq        uint64        // order of arrival
-	deadline   int64         // of its context; granted: since when that is; tooLate: the wait; tooMuch: the capacity
+	deadline   int64         // of its context; granted: the instant of that; tooLate: the wait; tooMuch: the capacity
 	limit      int32         // tooLate, tooMuch: the number of the limit
 	bell       uint8         // the number of its bell in the set, from 1 on; 0: it has none
 	fate       fate
@@ -22,13 +22,14 @@ type fate uint8
 const (
 	waiting fate = iota
 	granted
-	tooLate // the deadline will come first
-	tooMuch // a limit has become too small
+	tooLate // refused: the wait would outlast the deadline
+	tooMuch // refused: a limit now has less capacity than the cost
 )
 
-// get returns a waiter that is not in use. Those of a busy set are made several at a time, so that one
-// more costs one allocation, its channel, and one that was used before costs none. They are kept for
-// each set, not for all: a gate that belongs to a testing/synctest bubble has channels that do, too.
+// get returns a waiter that is not in use. A used one costs no allocation. Unused ones are made several at a
+// time, so each costs one allocation, its channel.
+//
+// Each set has its own pool: the channels of a gate in a testing/synctest bubble belong to that bubble.
 func (s *Set) get() *waiter {
 	w, _ := s.pool.Get().(*waiter)
 	if w == nil {
@@ -42,9 +43,9 @@ func (s *Set) get() *waiter {
 	return w
 }
 
-// crowd is how many waiters of a set have a bell. To ring one takes half of the processor time that it
-// takes to call a function which wakes the caller. That is felt where a handful of callers enter at a high
-// rate. In a larger crowd, they would cost memory for nothing.
+// crowd is how many waiters of a set can have a bell. An alarm can wake a caller by its bell, or call a function
+// that does. The bell takes half of the processor time, which matters if a few callers enter at a high rate. For
+// more callers, bells are not worth their memory.
 const crowd = 64
 
 // equip gives w a bell, if the clock has bells and not too many waiters have one.
@@ -63,7 +64,7 @@ func (s *Set) equip(w *waiter) {
 	}
 }
 
-// bell returns what alarms wake the caller of w by, or nil if they are to call a function.
+// bell returns the bell of w, or nil. Without one, alarms call a function in place of it.
 func (s *Set) bell(w *waiter) *timing.Bell {
 	if w.bell == 0 {
 		return nil
@@ -79,7 +80,7 @@ func (w *waiter) claims() []Claim {
 	return w.own[:]
 }
 
-// claim sets the claims, as many as the set has limits.
+// claim sets the claims, one for each limit of the set.
 func (w *waiter) claim(claims []Claim) {
 	if len(claims) == 1 {
 		w.own[0] = claims[0]

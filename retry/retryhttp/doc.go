@@ -1,7 +1,7 @@
 // Package retryhttp puts package retry and a gate under any [http.Client], without a change of the
-// calling code. A [Transport] is an [http.RoundTripper] that lets every attempt pass a gate and
-// makes attempts again where that is safe. It slows the gate down when the server says that there
-// is too much.
+// calling code. Its [Transport] is an [http.RoundTripper]: every attempt enters a gate, and requests
+// are sent again where that is safe. It slows the gate down when the server refuses a request because
+// there are too many.
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{Policy: &retry.Policy{
 //		Gate:           gate.NewAdaptive(pace.PerSecond(100), nil),
@@ -12,8 +12,8 @@
 //
 // # Timeouts
 //
-// [http.Client.Timeout] includes the wait at the gate and all delays. Of many calls at once, those
-// that would wait longer than it fail without being sent. So leave it at 0, and set:
+// Leave [http.Client.Timeout] at 0. It includes the wait at the gate and all delays. Of many calls at
+// once, those that wait for longer fail without being sent. Set instead:
 //
 //   - Policy.AttemptTimeout to bound one attempt with its body, without the wait at the gate,
 //   - Policy.Elapsed to bound the time from the beginning of the call until its last attempt
@@ -23,7 +23,7 @@
 // A call that runs out of time at the gate fails with an error that says so and matches
 // [context.DeadlineExceeded].
 //
-// # What is made again
+// # What is sent again
 //
 // A request is replayable if it has no body, or a GetBody that makes the body once more.
 // [http.NewRequest] sets GetBody for bytes.Buffer, bytes.Reader and strings.Reader.
@@ -31,44 +31,47 @@
 // It is idempotent if its method is GET, HEAD, OPTIONS, TRACE, PUT or DELETE. It also is with an
 // Idempotency-Key or X-Idempotency-Key, even an empty one, as for net/http.
 //
-//	what came back                              made again if the request is
-//	429                                         replayable
-//	503 with a Retry-After                      replayable
-//	408, 425, 500, 502, 503, 504                replayable and idempotent
-//	any other status                            never
-//	an error of the network                     replayable and idempotent
-//	an error about a certificate, a TLS alert,
-//	a request that can't be sent                never
+//	what came back                       sent again if the request is
+//	429                                  replayable
+//	503 with a Retry-After               replayable
+//	408, 425, 500, 502, 503, 504         replayable and idempotent
+//	any other status                     never
+//	an error of the network              replayable and idempotent
+//	an error about a certificate         never
+//	a TLS alert                          never
+//	a request that can't be sent         never
 //
-// A 429 is a throttle, and so is a 503 that names the time to come back. The server refused the
-// request instead of processing it, so that even a POST can be sent again. A plain 503 may come
-// from anywhere on the way, after anything was done.
+// A 429 is a throttle, and so is a 503 with a Retry-After. The server refused the request instead of
+// processing it, so even a POST can be sent again. A 503 without one may come from any server on the
+// way, after part of the work was done.
 //
-// A response that says "X-Should-Retry: false", or "Stripe-Should-Retry: false", is never made
-// again, whatever its status. The gate takes it neither for a throttle nor for a success.
+// After a response with "X-Should-Retry: false" or "Stripe-Should-Retry: false", the request is never
+// sent again, whatever the status. The gate takes it neither for a throttle nor for a success.
 //
-// A response that was handed out is final. If its body breaks off while the caller reads it, the
-// request is not made again.
+// Once the caller has a response, the request is not sent again, even if the body breaks off while
+// the caller reads it.
 //
 // # With and without a gate
 //
-// With a gate, throttles are not counted as attempts. The gate is told, and after its delay the
-// request queues there again. The delay is that of Policy.Backoff, or the hint if it is longer.
-// Where the gate is held for as long, the request waits in its queue instead. A request that is
-// throttled Policy.Throttles times, 20 by default, is not sent again.
+// With a gate, throttles are not counted as attempts. The gate learns of each throttle. After its
+// delay the request queues there again. The delay is that of Policy.Backoff, or the hint if it is
+// longer. If the gate is held for at least as long, the request waits in its queue instead. After
+// Policy.Throttles throttles, 20 by default, the request is not sent again.
 //
-// Without a gate, throttles are attempts like others, which Policy.Attempts bounds.
+// Without a gate, Policy.Attempts bounds throttles together with other failures.
 //
-// # Clients that repeat by themselves
+// # Clients with retries of their own
 //
-// With [Transport.NoRetry] nothing is made again. That is for clients with retries of their own:
-// otherwise they would repeat each of the Transport's attempts.
+// Let either the client or the Transport retry, and not both: otherwise the client repeats each call
+// of the Transport, which is several attempts. With [Transport.NoRetry] nothing is sent again.
 //
-// Use it where the client knows more than a response tells: that its POST can be sent again, how to
-// sign it anew, or another node to send it to. Leave it off where the client repeats nothing, or
-// returns a 429 to its caller; then switch off the rest of its retries. The README of the module
-// retry/retryhttp/clients says what to set for seven widely used clients, and what was measured
-// with each.
+//   - Set NoRetry if the client knows more than a response tells. It may know that its POST can be
+//     sent again, how to sign it anew, or another node.
+//   - Leave it off if the client never retries, or returns a 429 to its caller. Then switch off the
+//     rest of the client's retries.
+//
+// The README of the module retry/retryhttp/clients has the settings for seven widely used clients,
+// and what was measured with each.
 //
 // # The pace
 //
@@ -76,7 +79,7 @@
 // there is one. 0, a date in the past and a malformed field are no hint.
 //
 // A response may say that nothing remains of a limit. That holds the gate before there is a 429.
-// These fields are read, and the first that is sound counts:
+// These fields are read, and the first one that is well-formed counts:
 //
 //   - RateLimit of the IETF draft (draft-ietf-httpapi-ratelimit-headers), with RateLimit-Policy, in
 //     its present form and that of draft 07.
@@ -84,37 +87,37 @@
 //   - X-RateLimit-Remaining and X-RateLimit-Reset, if [Transport.XRateLimit] says what the reset
 //     means.
 //
-// Nothing remaining means exactly 0. Requests under way by then may still be refused. The hold
-// lasts from the response until the reset, but no longer than Policy.MaxRetryAfter allows for a
-// hint.
+// The gate is held if exactly 0 remains. The hold lasts from the response until the reset, but no
+// longer than Policy.MaxRetryAfter allows for a hint. Requests that are in flight by then may still be
+// refused.
 //
-// These fields count whole seconds, rounded up. A reset of 1 says no more than "within a second". A
-// server that lets 100 through a second, evenly, says so with each response. Taken at its word it
-// would be used at one a second. So where the policy tells that units come back more than once a
-// second, the hold is shorter. It is then the time of one unit, counted from when the attempt
-// entered the gate.
+// The reset is in whole seconds, rounded up, so 1 means "within a second". A server that admits 100 a
+// second evenly has nothing left after each response. To wait for a second each time would admit one
+// a second. So if the policy says that units come back more than once a second, the hold lasts for
+// one unit. It then counts from when the attempt entered the gate.
 //
-// A gate is held by [gate.Hold]: a Rate, a Window, an Adaptive, and what [gate.All] makes of
-// several gates. So is what [gate.Keyed.For] returns, for a key with a gate that can be held. A
-// hold of a composite keeps back only entries that come through it. So a route that must pause
-// keeps back no other route that shares a limit with it. The hint of a throttle holds the gate as
-// well, whether the gate listens to throttles or not. A Concurrency by itself is not held.
+// The gate is held by [gate.Hold]. That works for a Rate, a Window, an Adaptive, a composite of
+// [gate.All], and a key of [gate.Keyed.For] with one of these. A Concurrency by itself is not held.
+// The hint of a throttle holds the gate as well, even a gate that ignores throttles.
+//
+// A hold of a composite keeps back only entries that come through it. So a route that must pause
+// keeps back no other route that shares a limit with it.
 //
 // # What is on the wire
 //
-// Every attempt that leaves has entered the gate. By itself [http.Transport] would send some a
-// second time: when a connection that was used before breaks before there is an answer, and when a
-// server refuses a stream of HTTP/2.
+// Everything that is sent has entered the gate. By itself, [http.Transport] sends a request a second
+// time in two cases. A reused connection breaks before there is an answer, or a server refuses a
+// stream of HTTP/2.
 //
 // With a gate such an attempt ends instead, and the request queues at the gate again, at once. That
-// is neither a failure nor a throttle, and OnRetry is not called. The second time in a row it is a
-// failure. Nothing changes in what is sent, nor for other connections. A request of which nothing
-// was written yet goes out on another connection as before.
+// is neither a failure nor a throttle, and OnRetry is not called. If it happens twice in a row, the
+// second is a failure. A request of which nothing was written yet goes out on another connection, as
+// without a gate.
 //
 // Base may send requests of its own with the request's context: for a token, or the same request
-// again in answer to a challenge. They go with the entry of the request, one after the other, each
-// when the one before has its response.
+// again in answer to a challenge. They need no entry of their own. They are sent one after the other,
+// each when the one before has its response.
 //
-// This relies on the hooks of net/http/httptrace, which [http.Transport] calls. It can't keep back
-// a Base that sends requests again in a way of its own, without calling them.
+// This relies on the hooks of net/http/httptrace, which [http.Transport] calls. A Base that sends
+// requests again without calling these hooks bypasses the gate.
 package retryhttp

@@ -40,8 +40,8 @@ type Transport struct {
 	// gate of a [gate.All]. Every attempt pays it. It is called once per call, must not change the request,
 	// and must leave its body alone. Nil means what retry.WithCost has said of the request's context, or 1.
 	//
-	// To settle what the answer says, use [gate.PassOf] with the context of the response's Request, once
-	// and whenever it is known: also when the body is over.
+	// To settle the actual cost, use [gate.PassOf] with the context of the response's Request. Do so once,
+	// when the cost is known, even if the body is at its end.
 	Cost func(*http.Request) []int
 
 	// Classify judges the outcome of an attempt: a response, or an error if the response is nil. It
@@ -83,37 +83,34 @@ var defaults = retry.Policy{MaxRetryAfter: time.Minute}
 //
 // # The response
 //
-// It returns the last response, whatever its status, with its body to be read. That is a response
-// that is not worth another attempt, or one after which no other was made. No other is made without
-// an attempt, a throttle or a budget left, or without time before Policy.Elapsed or the context's
-// deadline. None is made either if the gate refuses the call.
+// It returns the last response, whatever its status, with its body to be read. No attempt follows if
+// the response is final, or if no attempts, throttles or budget are left. None follows either if
+// Policy.Elapsed or the context's deadline would pass, or if the gate refuses the call.
 //
-// The body must be closed. Until it is closed or read to its end, the gate counts a good response
-// as under way. A response that was throttled or failed has left the gate.
+// Close the body. Until it is closed or read to its end, a good response stays in the gate: it keeps
+// its slot. A response that was throttled or failed has left the gate.
 //
-// Before a delay, and before the call queues at its gate again, the response is closed. So its
-// connection can be used again. For that, up to 64 KiB of its body are read, for at most a second,
-// and kept until the next attempt begins. If that attempt is not made, the response is returned
-// with what was kept. A body of which that is not the whole ends with an error.
+// Before another attempt, the response is drained, so that its connection can be used again. For
+// that, up to 64 KiB of its body are read, for at most a second, and kept until the next attempt
+// begins. If that attempt is not made after all, the response is returned with what was kept. If that
+// is not the whole body, it ends with an error.
 //
 // # The error
 //
 // RoundTrip returns an error, and no response, if the last attempt got no response or the body
-// can't be made again. It also does if the request's context has ended during a delay or at the
-// gate.
+// can't be made again. It also does if the request's context ends during a delay or at the gate.
 //
-// If the first attempt got an error that is not worth another, that error is returned as Base gave
-// it. If the context or the gate prevents the first attempt, their error is returned. A wait at the
-// gate that does not fit before the context's deadline returns an error that says so, and matches
-// the gate's error and [context.DeadlineExceeded].
+//   - If the first attempt fails with an error that is not worth another, that error is returned as
+//     Base gave it.
+//   - If the context or the gate prevents the first attempt, their error is returned.
+//   - If the wait at the gate would outlast the context's deadline, the error says so. It matches the
+//     gate's error and [context.DeadlineExceeded].
+//   - Any other error wraps a *[retry.Error] with the last failure, and the reason why there was no
+//     further attempt. For a response the last failure is a *[StatusError].
 //
-// Any other error wraps a *[retry.Error] with the last failure, and the reason why there was no
-// further attempt. For a response the last failure is a *[StatusError]. If an attempt took longer
-// than Policy.AttemptTimeout, the error matches [context.DeadlineExceeded], and so does that of
-// reading its body.
-//
-// All errors of running out of time have a method Timeout() bool that reports true, and so does a
-// *[net/url.Error] around them.
+// If an attempt took longer than Policy.AttemptTimeout, the error matches [context.DeadlineExceeded],
+// and so does that of reading its body. All errors of running out of time have a method Timeout()
+// bool that reports true, and so does a *[net/url.Error] around them.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case t == nil:
