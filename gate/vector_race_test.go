@@ -172,7 +172,7 @@ func TestEnterEachInParallel(t *testing.T) {
 // first time, all at once, charge at most what they owe, and nothing comes back that was spent.
 func TestFirstSettlesAtOnce(t *testing.T) {
 	for range 5 {
-		w, slots := gate.NewWindow(1<<40, time.Hour, nil), gate.NewConcurrency(1<<20)
+		w, slots := gate.NewWindow(1<<30, time.Hour, nil), gate.NewConcurrency(1<<20)
 		all := gate.All(w, gate.Each(slots))
 		var passes []gate.Pass
 		for range 6000 {
@@ -205,6 +205,7 @@ func TestBadVectors(t *testing.T) {
 	a, b, c := gate.NewWindow(9, time.Hour, nil), gate.NewWindow(9, time.Hour, nil), gate.NewConcurrency(9)
 	inner := gate.All(a, b)
 	all, ctx := gate.All(inner, gate.Each(c), a, a, b), context.Background()
+	var none context.Context
 	p, err := all.EnterEach(ctx, 0, 3, 2, 0, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +219,7 @@ func TestBadVectors(t *testing.T) {
 		{func() { all.TryEnterEach(1, 1, 1, 1, 1, 1) }, []string{"TryEnterEach", "5 gates", "got 6"}},
 		{func() { all.EnterEach(ctx, 1, 1, 1, 1, -7) }, []string{"negative", "-7", "gate 5"}},
 		{func() { all.TryEnterEach(0, 0, 0, 0, 0) }, []string{"positive", "0 0 0 0 0"}},
-		{func() { all.EnterEach(nil, 1, 1, 1, 1, 1) }, []string{"ctx"}},
+		{func() { all.EnterEach(none, 1, 1, 1, 1, 1) }, []string{"ctx"}},
 		{func() { gate.WithCost(all, 1, 2) }, []string{"WithCost", "5 gates", "got 2"}},
 		{func() { gate.WithCost(all, 0, 0, 0, 0, 0) }, []string{"WithCost", "positive"}},
 		{func() { gate.WithCost(all, -1) }, []string{"WithCost", "-1"}},
