@@ -97,7 +97,8 @@ func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			args := cmd.Args()
 			for i := 19 + 10*args[18].(int); i < len(args); i += 4 {
 				if args[i] == "v" {
-					c.late.Add(-args[i+2].(int64))
+					n, _ := strconv.ParseInt(args[i+2].(string), 10, 64) // the cost, as a delta
+					c.late.Add(-n)
 				}
 			}
 		}
