@@ -36,6 +36,9 @@ type Options struct {
 	// Redis is back or their context ends. A gate.NewRate of a fair share of the limit keeps the
 	// process going at that rate; gate.All() admits every entry.
 	//
+	// An entry with a cost for each limit enters it with the highest of these, and is settled for the
+	// highest. A limit of [Each] has no say in that.
+	//
 	// A hold of this gate counts at the fallback, too. An entry that the fallback admits during a
 	// hold gives its pass back and requeues last.
 	Fallback gate.Gate
@@ -50,9 +53,13 @@ type Options struct {
 // have been granted. Limits are then matched by their position in [Limits].
 //
 // An entry that finds the queue empty costs one round trip. An entry that has to wait does so in
-// this process, first in, first out. Slots are asked for many waiting entries together. Enter never
+// this process, first in, first out. Slots are asked for many waiting entries together, whatever each costs. Enter never
 // blocks on Redis: it returns when its context ends. TryEnter has no context, and waits for the
 // answer, at most for the timeout.
+//
+// An entry may have a cost for each limit, see [Each] and [Gate.EnterEach]. [gate.Pass.Settle] and
+// [gate.Pass.SettleEach] correct it, once, before or after Leave. After Leave they move tokens, but not units:
+// these are free already.
 //
 // A Gate has no goroutine while no entry waits, holds a unit or has just left.
 type Gate struct {

@@ -28,7 +28,7 @@ type Limit struct {
 }
 
 // Limits are the limits of a gate. An entry is admitted when all of them have room for it; one call
-// decides that.
+// decides that. Their order is that of the costs of [Gate.EnterEach].
 type Limits []Limit
 
 // Each returns the limit such that every entry counts 1 there, whatever it costs at the others. Use it for

@@ -167,18 +167,15 @@ for i = 1, tonumber(ARGV[14]) do
   at = at + 10
 end
 
--- costs returns what a cost or a delta says: n is its weight, and [i] what it is at the i-th limit. heavy
--- says that it is not one token of every limit.
+-- costs returns what a cost or a delta says: n is its weight, and [i] what it is at the i-th limit.
 local parsed = {}
 local function costs(text)
   local c = parsed[text]
   if c then return c end
   c = { n = tonumber(text) }
   if c.n then
-    c.heavy = c.n > 1
     for i = 1, #limits do c[i] = c.n end
   else
-    c.heavy = true
     local i = 0
     for x in string.gmatch(text, '-?%d+') do
       if i == 0 then c.n = tonumber(x) else c[i] = tonumber(x) end
@@ -759,7 +756,9 @@ local function slot(cost, most, only)
     end
     if full or s > now + reach then
       wait, due, keep, by = max(0, s - now - ahead), s - now, max(1, floor(fair / 8)), latest(cost)
-      if not full and s > now + ahead and (cost.heavy or block and room < crowd) then
+      -- Lighter entries would take the tokens that it waits for.
+      local heavy = cost[max(by, 1)] > 1
+      if not full and s > now + ahead and (heavy or block and room < crowd) then
         -- The member calls once a horizon to keep its claim.
         stake('t', now + min(wait, horizon) + floor(horizon / 2), cost.n, #slots == 0)
         if staked then wait = min(wait, horizon) end
