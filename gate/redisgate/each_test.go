@@ -565,3 +565,72 @@ func TestScriptTakesPartOfASlot(t *testing.T) {
 		t.Errorf("60 tokens of 50 in %d", got)
 	}
 }
+
+// However late entries are settled for less, the tokens that they took after all keep within the limits: what
+// comes back is what would be there had they cost that from the start.
+func TestScriptSettledNeverOver(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s.fresh()
+		const span, horizon = 1_000_000, 300_000
+		n, burst := rapid.Int64Range(1, 30).Draw(t, "rate"), rapid.Int64Range(1, 12).Draw(t, "burst")
+		room := rapid.Int64Range(burst, 40).Draw(t, "room")
+		type entry struct {
+			at      int64
+			cost    int64
+			settled bool
+		}
+		var all []*entry
+		now, epoch, gen := int64(1_790_000_000_000_000), int64(0), int64(0)
+		for range rapid.IntRange(1, 60).Draw(t, "calls") {
+			now += rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 100_000), rapid.Int64Range(0, 1_000_000)).Draw(t, "after")
+			s.at(nop{}, now, "one", 1000)
+			op := []any{"d", fmt.Sprintf("1:%d:%[1]d", rapid.Int64Range(1, burst).Draw(t, "cost")), rapid.Int64Range(1, 3).Draw(t, "count"), 0}
+			var asked int64
+			fmt.Sscanf(op[1].(string), "1:%d", &asked)
+			var came []*entry
+			for _, e := range all {
+				if e.at <= now && !e.settled && e.cost > 0 {
+					came = append(came, e)
+				}
+			}
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0, 1, 2, 3:
+				if len(came) > 0 {
+					e := rapid.SampledFrom(came).Draw(t, "entry")
+					less := rapid.Int64Range(1, e.cost).Draw(t, "less")
+					e.cost, e.settled = e.cost-less, true
+					op = append([]any{"s", e.at, fmt.Sprintf("-1:%d:%[1]d", -less), gen}, op...)
+				}
+			case 4:
+				if len(came) > 0 { // for more, which makes a debt
+					op = []any{"s", came[0].at, fmt.Sprintf("1:%d:%[1]d", rapid.Int64Range(1, 5).Draw(t, "more")), gen}
+				}
+			case 5:
+				op = []any{"h", rapid.Int64Range(1, 200_000).Draw(t, "hold"), 0, 0}
+			}
+			a := s.call(nop{}, append([]any{"me", horizon, 0, horizon, epoch, gen, min(1, epoch), 0, 0, 0, 0, 0, 2,
+				"g", span, n, burst, 0, 0, 0, 0, 0, 0,
+				"w", span, room, span / 128, 0, 0, 0, 0, 0, 0}, op...)...)
+			if epoch = a[1]; a[2] != gen {
+				gen = a[2]
+				all = slices.DeleteFunc(all, func(e *entry) bool { return e.at > now })
+			}
+			for _, d := range a[22:][:a[17]] {
+				all = append(all, &entry{at: now + d, cost: asked})
+			}
+		}
+		slices.SortFunc(all, func(x, y *entry) int { return int(x.at - y.at) })
+		for x := range all {
+			sum := int64(0)
+			for _, u := range all[x:] {
+				sum += u.cost
+				w := u.at - all[x].at
+				if w < span && sum > room || sum > burst+w*n/span+1 {
+					t.Fatalf("%d tokens within %d µs, where %d in a span and %d with a burst of %d may go", sum, w, room, n, burst)
+				}
+			}
+		}
+	})
+}

@@ -18,6 +18,7 @@
 --   w1:end    what a window (the first limit) has granted in the cell with that end, and until when
 --             any member counts it
 --   m:name    what a member holds and wants of a limit of units, until when, and by which of its calls
+--   d1        how full the bucket of the first limit was, and when, for entries that are settled for less
 --   s:name    that a member wanted more slots than it got: until when, since when it waits for its
 --             turn, and for how much weight
 --
@@ -162,6 +163,10 @@ for i = 1, tonumber(ARGV[14]) do
     l.tat, l.part = get('t' .. i), get('f' .. i)
     -- Parts of another size come from a member that has other numbers for the limit.
     if l.part >= l.n then l.tat, l.part = l.tat + 1, 0 end
+    l.lows = {}
+    for instant, debt in string.gmatch(state['d' .. i] or '', '(%d+):(%d+)') do
+      l.lows[#l.lows + 1] = { tonumber(instant), tonumber(debt) }
+    end
   end
   limits[i] = l
   at = at + 10
@@ -245,6 +250,42 @@ local function move(l, tokens)
   l.tat, l.part = l.tat + q, r
 end
 
+-- low notes that at the instant, a bucket lacked so many microseconds of tokens to be full. An entry from
+-- before that is settled for less gets back no more than these: had it cost less from the start, the full
+-- bucket would have turned the others away. Of such instants, those are kept after which the bucket always
+-- lacked more. The oldest two of many become one, with less to get back.
+local function low(l, instant, debt)
+  debt = max(0, debt)
+  if debt >= l.burst * l.span / l.n then return end -- that is enough for any entry
+  while #l.lows > 0 and l.lows[#l.lows][2] >= debt do table.remove(l.lows) end
+  l.lows[#l.lows + 1] = { instant, debt }
+  if #l.lows > 16 then
+    l.lows[2] = { l.lows[2][1], l.lows[1][2] }
+    table.remove(l.lows, 1)
+  end
+end
+
+-- refund gives tokens of the slot at the instant back to a bucket, as far as low allows.
+local function refund(l, instant, tokens)
+  local span, first = ceil(tokens * l.span / l.n), nil
+  for k, x in ipairs(l.lows) do
+    if x[1] > instant then
+      first = k
+      break
+    end
+  end
+  if first and l.lows[first][2] < span then
+    span = l.lows[first][2]
+    l.tat = l.tat - span
+  else
+    move(l, -tokens)
+  end
+  -- Had the entry cost that from the start, the bucket would have lacked less since.
+  local since = l.lows
+  l.lows = {}
+  for k, x in ipairs(since) do low(l, x[1], first and k >= first and x[2] - span or x[2]) end
+end
+
 local function atleast(l, instant)
   if l.tat < instant then l.tat, l.part = instant, 0 end
 end
@@ -252,6 +293,7 @@ end
 -- empty makes sure that the bucket lacks at least so many tokens of its burst at the instant.
 local function empty(l, instant, tokens)
   if l.tat > instant + floor(tokens * l.span / l.n) then return end
+  low(l, max(now, last), 0)
   l.tat, l.part = instant, 0
   move(l, tokens)
 end
@@ -290,6 +332,7 @@ local function replan()
   for _, l in ipairs(limits) do
     if l.tat and last > from then
       local debt = max(0, l.tat - last - floor(l.burst * l.span / l.n))
+      low(l, max(now, last), 0)
       l.tat, l.part = from + debt, 0
       move(l, l.burst)
     elseif l.kind == 'w' then
@@ -321,6 +364,7 @@ end
 local function rescale(l, span)
   local from = max(now, last)
   if l.tat > from then l.tat, l.part = from + ceil((l.tat - from) * (span / l.span)), 0 end
+  for _, x in ipairs(l.lows) do x[2] = floor(x[2] * (span / l.span)) end
   l.span = span
 end
 
@@ -394,6 +438,7 @@ local function take(s, cost)
     if c == 0 then
       -- passed by
     elseif l.tat then
+      low(l, s, l.tat - s)
       atleast(l, s)
       move(l, c)
     elseif l.kind == 'w' then
@@ -525,13 +570,14 @@ local function settle(instant, delta, asked)
     elseif l.tat then
       local least = min(l.tat, last + floor(l.span / l.n) + 1)
       if delta > 0 then
+        low(l, max(now, last), l.tat - now)
         atleast(l, now)
         move(l, min(delta, floor(2 ^ 51 / l.span)))
         l.tat = min(l.tat, now + 2 ^ 51)
       elseif instant == last then
         move(l, delta)
       elseif asked and not l.strict then
-        move(l, delta)
+        refund(l, instant, -delta)
         if last > now then atleast(l, least) end
       end
     elseif l.kind == 'w' then
@@ -820,6 +866,9 @@ for i, l in ipairs(limits) do
   if l.tat then
     set('t' .. i, l.tat)
     set('f' .. i, l.part)
+    local lows = {}
+    for k, x in ipairs(l.lows) do lows[k] = num(x[1]) .. ':' .. num(x[2]) end
+    if #lows > 0 or state['d' .. i] then set('d' .. i, table.concat(lows, ' ')) end
     ends = max(ends, l.tat)
     if l.kind == 'a' then
       set('i' .. i, l.span)
