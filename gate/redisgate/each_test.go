@@ -634,3 +634,58 @@ func TestScriptSettledNeverOver(t *testing.T) {
 		}
 	})
 }
+
+// A bucket that was full since an entry came gives nothing back for it, and one that lacked tokens all the time
+// gives everything back.
+func TestScriptSettledAfterRefill(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const sec, start = 1_000_000, int64(1_790_000_000_000_000)
+	for after, want := range map[int64]int64{
+		20: 0, // it was full
+		7:  3, // it lacked 3 tokens; without the entry, it would have turned 7 away
+		1:  9, // … and one
+		0:  10,
+	} {
+		s.fresh()
+		epoch := int64(0)
+		call := func(at int64, op ...any) []int64 {
+			s.at(t, start+at*sec, "one", 1000)
+			a := s.call(t, append([]any{"me", sec, 0, sec, epoch, 0, min(epoch, 1), 0, 0, 0, 0, 0, 1, "g", sec, 1, 10, 0, 0, 0, 0, 0, 0}, op...)...)
+			epoch = a[1]
+			return a[20:]
+		}
+		call(0, "y", 10, 0, 0)
+		call(after, "y", max(1, min(after, 10)), 0, 0) // others take all that there is
+		call(after, "s", start, -10, 0)
+		got := int64(0)
+		for ; call(after, "y", 1, 0, 0)[0] == 0; got++ {
+		}
+		if got != want {
+			t.Errorf("settled after %d s: %d tokens, want %d", after, got, want)
+		}
+	}
+}
+
+// After Leave, Settle moves tokens but not units.
+func TestSettledAfterLeave(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(12 * time.Second)
+	k, l := key(), redisgate.Limits{redisgate.Window(100, time.Minute, nil), redisgate.Concurrency(10, nil)}
+	a, b := member(t, s, k, l, nil), member(t, s, k, l, nil)
+	p := enter(t, a, 6)
+	other := enter(t, a, 4)
+	p.Leave(nil)
+	p.Settle(1)
+	if n := a.Stats().InUse; n != 4 {
+		t.Errorf("%d units in use, want 4", n)
+	}
+	within(t, time.Second, "95 tokens", func() bool { return room(t, b, 0, 2, 100) == 95 })
+	within(t, time.Second, "6 units", func() bool { return room(t, b, 1, 2, 10) == 6 })
+	other.Settle(2)
+	within(t, time.Second, "8 units", func() bool { return room(t, b, 1, 2, 10) == 8 })
+	other.Leave(nil)
+	if n := a.Stats().InUse; n != 0 {
+		t.Errorf("%d units in use, want none", n)
+	}
+}
