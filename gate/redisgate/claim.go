@@ -59,7 +59,7 @@ func (g *Gate) newClaim(costs []int, each bool) *claim {
 	for i, n := range costs {
 		weight = max(weight, float64(n)*g.shares[i])
 	}
-	c.weight = int(math.Ceil(min(weight, 1<<40) - 1e-9))
+	c.weight = int(math.Ceil(min(weight, 1<<30) - 1e-9))
 	c.text = joined(c.weight, costs)
 	return c
 }

@@ -177,12 +177,13 @@ func TestErrorsSayWhichLimit(t *testing.T) {
 	if !errors.As(err, &c) || c.Cost != 10_000 || c.Capacity != 9000 || c.Gate != "limit 2, a Window of 9000 per 1m0s" {
 		t.Errorf("error %v", err)
 	}
+	var none context.Context
 	for what, f := range map[string]func(){
 		"redisgate: Gate.EnterEach: there must be one cost for each of the 3 limits, got 1": func() { g.EnterEach(ctx, 1) },
 		"redisgate: Gate.EnterEach: there must be one cost for each of the 3 limits, got 4": func() { g.EnterEach(ctx, 1, 2, 3, 4) },
 		"redisgate: Gate.EnterEach: a cost must not be negative, got -2 for limit 2":        func() { g.EnterEach(ctx, 1, -2, 1) },
 		"redisgate: Gate.EnterEach: one cost must be positive, got [0 0 0]":                 func() { g.EnterEach(ctx, 0, 0, 0) },
-		"redisgate: Gate.EnterEach: ctx must not be nil":                                    func() { g.EnterEach(nil, 1, 1, 1) },
+		"redisgate: Gate.EnterEach: ctx must not be nil":                                    func() { g.EnterEach(none, 1, 1, 1) },
 		"redisgate: Gate.TryEnterEach: one cost must be positive, got [0 0 0]":              func() { g.TryEnterEach(0, 0, 0) },
 	} {
 		if got := said(f); got != what {
