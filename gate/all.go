@@ -92,6 +92,9 @@ func All(gates ...Gate) *Composite {
 			panic(fmt.Sprintf("gate: All: a gate must not be nil, got %s for gate %d of %d", typedNil(g), i+1, len(gates)))
 		}
 		of, costs := unview(g)
+		if v := viewOutside(g); v != nil {
+			of, costs = v, []int{1} // the view enters its gate at its costs
+		}
 		a.add(i, of, costs)
 	}
 	a.init()

@@ -105,6 +105,22 @@ func unview(g Gate) (of Gate, costs []int) {
 	}
 }
 
+// viewOutside returns the view that sets several costs of a gate from elsewhere, or nil if g is none. A
+// composite enters such a gate through its view: it can't tell what the gate takes of which limit.
+func viewOutside(g Gate) (v *view) {
+	for {
+		outer, ok := g.(*view)
+		if !ok {
+			break
+		}
+		g, v = outer.of, outer
+	}
+	if _, isAll := g.(*Composite); v == nil || v.each == nil || isAll {
+		return nil
+	}
+	return v
+}
+
 // checkCosts panics unless there is one cost for each of so many gates, none is negative, and one is
 // positive. name is the function, for the panic.
 func checkCosts(name string, costs []int, gates int) {
