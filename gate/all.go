@@ -89,7 +89,7 @@ func All(gates ...Gate) *Composite {
 		if isNil(g) {
 			panic(fmt.Sprintf("gate: All: a gate must not be nil, got %s for gate %d of %d", typedNil(g), i+1, len(gates)))
 		}
-		of, costs := unview(g)
+		of, costs := named(g)
 		a.add(i, of, costs)
 	}
 	a.init()

@@ -34,7 +34,7 @@ func (a *Composite) pinKeys(ctx context.Context, wait bool, c costs, t *keyPass)
 			}
 			t.keys = append(t.keys, e)
 			k = nil // unless the gate is that of a key, too
-			of, theirs := unview(e.theGate())
+			of, theirs := named(e.theGate())
 			switch g := of.(type) {
 			case *Composite:
 				if err := g.pinKeys(ctx, wait, costsOf(theirs), t); err != nil {
@@ -121,7 +121,7 @@ func (a *Composite) gatesOf(all []keyedGate, keys []pinnedKey, c costs, by func(
 		}
 		ways := by(a.keys[i].by)
 		for more := true; more; {
-			of, theirs := unview(keys[0].theGate())
+			of, theirs := named(keys[0].theGate())
 			here := ways
 			under := func(inner []share) []share { return below(here, theirs, inner) }
 			born := keys[0].born()

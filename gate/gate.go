@@ -92,8 +92,8 @@ func (p Pass) Leave(err error) {
 // Settle panics if actual is negative, and if the entry came with a cost for each gate.
 //
 // A second call panics, except where a Settle has no effect any more. There it does nothing: at a [Window]
-// that no longer counts the entry, and at a [Concurrency] after Leave. For a Rate's entry from before its
-// account, a second call is not detected.
+// that no longer counts the entry, and at a [Concurrency] after Leave. For a forgotten entry, and for one of a
+// Rate from before its account, a second call is not detected.
 func (p Pass) Settle(actual int) {
 	if actual < 0 {
 		panic(fmt.Sprintf("gate: Pass.Settle: actual must not be negative, got %d", actual))

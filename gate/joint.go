@@ -316,7 +316,9 @@ func leaveOutside(outs []out, err error, undone bool) {
 		return
 	}
 	defer leaveOutside(outs[:last], err, undone)
-	if undone {
+	if v, ok := outs[last].of.to.(*view); undone && ok {
+		outs[last].pass.SettleEach(make([]int, len(v.costs))...)
+	} else if undone {
 		outs[last].pass.Settle(0)
 	}
 	outs[last].pass.Leave(err)

@@ -77,3 +77,45 @@ func TestIdleOutside(t *testing.T) {
 		t.Error("idle, although a member can't tell")
 	}
 }
+
+// outerEach is an outer that entries enter with several costs.
+type outerEach struct{ outer }
+
+func (o *outerEach) EnterEach(_ context.Context, costs ...int) (gate.Pass, error) {
+	o.notes = append(o.notes, fmt.Sprint("entered at ", costs))
+	return gate.NewPass(o, 0, 1), nil
+}
+
+func (o *outerEach) TryEnterEach(costs ...int) (gate.Pass, bool) {
+	p, err := o.EnterEach(context.Background(), costs...)
+	return p, err == nil
+}
+
+func (o *outerEach) SettleEach(_ uint64, _ int, actual []int) {
+	o.notes = append(o.notes, fmt.Sprint("settled to ", actual))
+}
+
+// In an All, a view with several costs of a gate outside enters it at these, leaves them as they are, and takes
+// them back.
+func TestViewOutside(t *testing.T) {
+	for name, c := range map[string]struct {
+		view    func(g gate.Gate) gate.Gate
+		refuses bool
+		want    []string
+	}{
+		"several":      {func(g gate.Gate) gate.Gate { return gate.WithCost(g, 0, 20, 300) }, false, []string{"entered at [0 20 300]", "left: false"}},
+		"undone":       {func(g gate.Gate) gate.Gate { return gate.WithCost(g, 0, 20, 300) }, true, []string{"entered at [0 20 300]", "settled to [0 0 0]", "left: true"}},
+		"each of them": {func(g gate.Gate) gate.Gate { return gate.Each(gate.WithCost(g, 1, 2)) }, false, []string{"entered at [1 2]", "left: false"}},
+		"one":          {func(g gate.Gate) gate.Gate { return gate.WithCost(g, 7) }, false, []string{"left: false"}},
+	} {
+		o := &outerEach{}
+		all := gate.All(gate.NewConcurrency(9), c.view(o), &outer{refuses: c.refuses})
+		if p, err := all.Enter(context.Background(), 5); err == nil {
+			p.Settle(3)
+			p.Leave(nil)
+		}
+		if !slices.Equal(o.notes, c.want) {
+			t.Errorf("%s: %q, want %q", name, o.notes, c.want)
+		}
+	}
+}

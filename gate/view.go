@@ -107,6 +107,20 @@ func unview(g Gate) (of Gate, costs []int) {
 	}
 }
 
+// named returns what a composite enters for a gate that was named: the gate behind a view, and the costs of
+// the view. A gate from elsewhere with several costs is entered through its view: the composite can't tell
+// what it takes of which limit.
+func named(g Gate) (of Gate, costs []int) {
+	of, costs = unview(g)
+	if _, isAll := of.(*Composite); isAll || len(costs) < 2 {
+		return of, costs
+	}
+	for g.(*view).of != of {
+		g = g.(*view).of
+	}
+	return g, []int{1}
+}
+
 // checkCosts panics unless there is one cost for each of the gates, none is negative, and at least one is
 // positive. name is the function, for the panic.
 func checkCosts(name string, costs []int, gates int) {

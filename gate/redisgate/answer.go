@@ -25,12 +25,13 @@ func (a *answer) at(delay int64) int64 {
 // takeAnswer takes in the answer.
 func (g *Gate) takeAnswer(r *request, reply []int64, now int64) error {
 	n := replyLimits + 2*len(g.limits)
-	if len(reply) < n {
+	if len(reply) < n || int64(len(reply)-n) < reply[replyDecided] {
 		return fmt.Errorf("redisgate: the script gave %d numbers, want at least %d", len(reply), n)
 	}
+	results, reasons := reply[n:n+int(reply[replyDecided])], reply[n+int(reply[replyDecided]):]
 	a := &answer{request: r, reply: reply, now: now, lapsed: r.lease != g.units.lease}
 	g.takePlan(a)
-	g.takeDue(a, len(reply)-n)
+	g.takeDue(a, len(results))
 	if g.ttl > 0 {
 		g.takeUnits(a)
 	}
@@ -40,13 +41,16 @@ func (g *Gate) takeAnswer(r *request, reply []int64, now int64) error {
 			close(o.done)
 		}
 	}
-	results := reply[n:]
 	tried := min(len(r.tries), len(results))
 	g.decideTries(a, results[:tried])
-	tooLate := g.takeSlots(a, results[tried:])
+	tooLate := g.takeSlots(a, results[tried:], reasons)
 	if reply[replyGaveUp] == 1 {
-		for w := g.queue.first; w != nil; w = g.queue.first {
-			g.refuse(w, gate.ErrGaveUp)
+		for w := g.queue.first; w != nil; {
+			next := w.next
+			if g.adapts(w.claim) {
+				g.refuse(w, g.gaveUp())
+			}
+			w = next
 		}
 	}
 	if tooLate && g.queue.count > 0 {
@@ -99,7 +103,7 @@ func (g *Gate) takeDue(a *answer, decided int) {
 	}
 	switch {
 	case a.reply[replyWait] >= 0:
-		k.ask, k.due = a.at(a.reply[replyWait]), a.at(a.reply[replyDue])
+		k.ask, k.due, k.by = a.at(a.reply[replyWait]), a.at(a.reply[replyDue]), int(a.reply[replyBy])
 	case decided < len(a.tries)+len(a.asked):
 		k.ask = never // there are no units until a message comes
 	}
@@ -145,7 +149,7 @@ func (g *Gate) takeLimits(a *answer) {
 func (g *Gate) decideTries(a *answer, delays []int64) {
 	for i, t := range a.tries {
 		if i < len(delays) && delays[i] >= 0 {
-			s := g.slotAt(a, delays[i], t.cost, true)
+			s := g.slotAt(a, delays[i], t.claim, true)
 			switch {
 			case a.apart && g.units.use > g.units.held, t.over || !a.fresh || a.lapsed || a.now < s.from || a.now > s.until:
 				g.release(s)
@@ -160,16 +164,24 @@ func (g *Gate) decideTries(a *answer, delays []int64) {
 
 // takeSlots takes the slots of the waiters. It refuses a waiter with a deadline that is nearer than
 // its slot, and reports whether a slot was void before its answer came.
-func (g *Gate) takeSlots(a *answer, delays []int64) (tooLate bool) {
+// reasons has the limit for each of these.
+func (g *Gate) takeSlots(a *answer, delays, reasons []int64) (tooLate bool) {
 	for i, delay := range delays[:min(len(delays), len(a.asked))] {
 		w := a.asked[i]
+		if delay == -1 {
+			continue // an adaptive limit has given up, which takeAnswer tells the waiter
+		}
 		if delay < 0 {
+			by := 0
+			if len(reasons) > 0 {
+				by, reasons = int(reasons[0]), reasons[1:]
+			}
 			if w.in {
-				g.refuse(w, &gate.DeadlineError{Wait: time.Duration(-1-delay) * time.Microsecond})
+				g.refuse(w, &gate.DeadlineError{Wait: time.Duration(-1-delay) * time.Microsecond, Gate: g.which(by)})
 			}
 			continue
 		}
-		s := g.slotAt(a, delay, w.cost, !a.apart)
+		s := g.slotAt(a, delay, w.claim, !a.apart)
 		next := g.queue.at(len(g.slots))
 		switch {
 		case !a.fresh:
@@ -177,7 +189,7 @@ func (g *Gate) takeSlots(a *answer, delays []int64) (tooLate bool) {
 		case s.until < s.from:
 			tooLate = true
 			g.release(s)
-		case next == nil || next.cost != s.cost || s.units && a.lapsed:
+		case next == nil || !next.claim.same(s.claim) || s.units && a.lapsed:
 			g.release(s)
 		default:
 			g.slots = append(g.slots, s)
@@ -187,14 +199,14 @@ func (g *Gate) takeSlots(a *answer, delays []int64) (tooLate bool) {
 }
 
 // slotAt returns the slot after a delay. If the slot comes with units, slotAt counts them.
-func (g *Gate) slotAt(a *answer, delay int64, cost int, units bool) slot {
-	s := slot{name: a.reply[replyNow] + delay, cost: cost, mark: uint32(a.reply[replyMark]), epoch: a.reply[replyEpoch], gen: a.reply[replyGen],
+func (g *Gate) slotAt(a *answer, delay int64, c *claim, units bool) slot {
+	s := slot{name: a.reply[replyNow] + delay, claim: c, mark: uint32(a.reply[replyMark]), epoch: a.reply[replyEpoch], gen: a.reply[replyGen],
 		units: units && g.ttl > 0, until: never, lease: a.lease}
 	if g.timed {
 		s.from, s.until = a.at(delay), a.sent+delay*1000+int64(g.late)
 	}
 	if s.units && !a.lapsed {
-		g.units.use += cost
+		g.units.use += c.units
 	}
 	return s
 }

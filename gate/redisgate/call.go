@@ -58,7 +58,7 @@ func (g *Gate) build(now int64) *request {
 		r.putOp(o)
 	}
 	for _, t := range r.tries {
-		r.put(string(opTry), t.cost, 0, 0)
+		r.put(string(opTry), t.claim.text, 0, 0)
 	}
 	if !r.mute {
 		r.putAsked(first)
@@ -100,7 +100,7 @@ func (g *Gate) putHead(r *request, first *waiter) {
 	behind, inhand := int64(0), 0
 	for _, s := range g.slots {
 		behind = s.name
-		inhand += s.cost
+		inhand += s.claim.weight
 	}
 	r.put(g.id, micros(g.horizon), micros(g.late), micros(ahead), k.epoch, k.gen, state,
 		max(0, r.until(k.held)), newest, behind, waited, inhand, k.calls, len(g.limits))
@@ -150,10 +150,14 @@ func (r *request) putOp(o op) {
 			o.a = 0 // nor does the slot, but the cost does
 		}
 	}
+	if o.cost != "" {
+		r.put(string(o.what), o.a, o.cost, o.gen)
+		return
+	}
 	r.put(string(o.what), o.a, o.b, o.gen)
 }
 
-// putAsked asks for slots for the entries from w on. Neighbours of one cost without a deadline
+// putAsked asks for slots for the entries from w on. Neighbours of one claim without a deadline
 // share one opAsk.
 func (r *request) putAsked(w *waiter) {
 	for ; w != nil && len(r.asked) < maxPerCall; w = w.next {
@@ -161,10 +165,10 @@ func (r *request) putAsked(w *waiter) {
 		if w.deadline != never {
 			limit = max(1, r.until(w.deadline))
 		}
-		if n := len(r.asked); n > 0 && limit == 0 && r.asked[n-1].cost == w.cost && r.asked[n-1].deadline == never {
+		if n := len(r.asked); n > 0 && limit == 0 && r.asked[n-1].claim.same(w.claim) && r.asked[n-1].deadline == never {
 			r.args[len(r.args)-2] = r.args[len(r.args)-2].(int) + 1
 		} else {
-			r.put(string(opAsk), w.cost, 1, limit)
+			r.put(string(opAsk), w.claim.text, 1, limit)
 		}
 		r.asked = append(r.asked, w)
 	}

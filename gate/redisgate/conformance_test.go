@@ -49,6 +49,13 @@ func TestConformance(t *testing.T) {
 			redisgate.Limits{redisgate.Adaptive(pace.Per(1, 50*ms), &redisgate.AdaptiveOptions{Burst: 4, Slack: 200 * ms})},
 			gatetest.Subject{Capacity: 4, Back: 50 * ms, Foresees: true, Most: func(w time.Duration) int { return 4 + int(w/(50*ms)) }},
 		},
+		"a limit on requests": {
+			redisgate.Limits{
+				redisgate.Each(redisgate.Window(100_000, time.Second, nil)),
+				redisgate.Rate(pace.Per(1, 50*ms), &redisgate.RateOptions{Burst: 4, Slack: 200 * ms}),
+			},
+			gatetest.Subject{Capacity: 4, Back: 50 * ms, Foresees: true, Most: func(w time.Duration) int { return 4 + int(w/(50*ms)) }},
+		},
 		"all": {
 			redisgate.Limits{
 				redisgate.Window(4, 50*ms, &redisgate.WindowOptions{Guard: 50 * ms}),

@@ -119,7 +119,7 @@ func TestScriptCrowd(t *testing.T) {
 			if a[6] >= 0 {
 				m.next = now + a[6]
 			}
-			for _, d := range a[18:] {
+			for _, d := range a[20:] {
 				m.slots = append(m.slots, now+d)
 			}
 		}
@@ -167,7 +167,7 @@ func TestScriptParts(t *testing.T) {
 		a := s.call(t, who, sec, 20_000, sec, epoch, 0, 0, 0, 0, 0, 0, inhand, 1,
 			"g", sec, 100, 1, 0, 0, 0, 0, 0, 0, "d", 1, count, 0)
 		epoch = a[1]
-		return a[18:], a[12]
+		return a[20:], a[12]
 	}
 	if got, keep := ask(0, "a", 0, 200); len(got) != 101 || keep != 12 {
 		t.Errorf("alone: %d slots, and more when %d are left, want 101 and 12", len(got), keep)

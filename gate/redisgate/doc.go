@@ -11,6 +11,20 @@
 // It is not for a single process: [gate.Rate] and its siblings are exact to the nanosecond and a
 // thousand times faster.
 //
+// # Costs
+//
+// One call decides all limits of a gate, at one instant. A limit of [Each] counts every entry as 1, such as
+// requests beside tokens. [Gate.EnterEach] says what an entry costs at each limit:
+//
+//	llm := redisgate.New(client, "llm", redisgate.Limits{
+//		redisgate.Each(redisgate.Window(500, time.Minute, nil)), // requests
+//		redisgate.Window(90_000, time.Minute, nil),              // tokens
+//		redisgate.Each(redisgate.Concurrency(40, nil)),          // requests under way
+//	}, nil)
+//	pass, err := llm.Enter(ctx, estimate)
+//	...
+//	pass.Settle(actual) // the tokens
+//
 // # Slots, not polls
 //
 // A slot is an instant at which an entry may go. A process reserves slots for all entries in its

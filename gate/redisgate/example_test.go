@@ -51,6 +51,53 @@ func ExampleGate_Enter() {
 	// true true
 }
 
+// Requests and slots count 1 each, and tokens what the entry costs. While Redis is away, a gate of this process
+// takes the place of the limits.
+func ExampleEach() {
+	tokens := gate.NewWindow(30_000, time.Minute, nil)
+	llm := redisgate.New(nowhere(), "llm", redisgate.Limits{
+		redisgate.Each(redisgate.Window(500, time.Minute, nil)), // requests
+		redisgate.Window(90_000, time.Minute, nil),              // tokens
+		redisgate.Each(redisgate.Concurrency(40, nil)),          // requests under way
+	}, &redisgate.Options{Fallback: tokens, Timeout: 100 * time.Millisecond})
+
+	pass, err := llm.Enter(context.Background(), 1500) // the estimate
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pass.Leave(nil)   // the slot is free
+	pass.Settle(1180) // the tokens, known when the answer is read
+	fmt.Println(tokens.Stats().InUse)
+
+	_, err = llm.Enter(context.Background(), 100_000)
+	fmt.Println(err)
+	// Output:
+	// 1180
+	// gate: All: limit 2, a Window of 90000 per 1m0s: cost must be at most the capacity of 90000, got 100000
+}
+
+// A cost for each limit: requests, tokens of the question, and tokens of the answer.
+func ExampleGate_EnterEach() {
+	llm := redisgate.New(nowhere(), "llm", redisgate.Limits{
+		redisgate.Window(50, time.Minute, nil),
+		redisgate.Window(30_000, time.Minute, nil),
+		redisgate.Window(8_000, time.Minute, nil),
+	}, &redisgate.Options{Fallback: gate.All(), Timeout: 100 * time.Millisecond})
+
+	pass, err := llm.EnterEach(context.Background(), 1, 1_200, 4_096)
+	fmt.Println(err)
+	pass.Leave(nil)
+	pass.SettleEach(1, 1_180, 312)
+
+	// For what takes a Gate, such as a stage or an http.RoundTripper.
+	err = gate.Do(context.Background(), gate.WithCost(llm, 1, 1_200, 9_000), 1, func(context.Context) error { return nil })
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// gate: All: limit 3, a Window of 8000 per 1m0s: cost must be at most the capacity of 8000, got 9000
+}
+
 // Work that must stop when its place may be given to others takes its context from the gate.
 func ExampleGate_EnterContext() {
 	slots := redisgate.New(nowhere(), "jobs", redisgate.Limits{redisgate.Concurrency(5, nil)},

@@ -3,6 +3,7 @@ package redisgate
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/escapement-go/escapement/gate"
 )
@@ -26,7 +27,7 @@ func (g *Gate) enterFallback(ctx context.Context, w *waiter, cancel context.Canc
 	}
 	g.inFallback[w] = end
 	g.mu.Unlock()
-	p, err := g.fallback.Enter(open, w.cost)
+	p, err := g.fallback.Enter(open, g.atFallback(w.claim))
 	g.mu.Lock()
 	delete(g.inFallback, w)
 	if err == nil && g.closedOrHeld() {
@@ -52,7 +53,7 @@ func (g *Gate) enterFallback(ctx context.Context, w *waiter, cancel context.Canc
 		g.stats.Refused++
 	default:
 		g.stats.Granted++
-		return gate.NewPass(&fallbackEntry{pass: p, cancel: cancel}, 0, w.cost), false, nil
+		return (&fallbackEntry{g: g, claim: w.claim, of: p, cancel: cancel}).pass(), false, nil
 	}
 	return gate.Pass{}, false, err
 }
@@ -64,8 +65,8 @@ var errClosedOrHeld = errors.New("redisgate: held or closed")
 func (g *Gate) closedOrHeld() bool { return g.closed || g.held(instant()) }
 
 // tryFallback tries to enter the fallback.
-func (g *Gate) tryFallback(cost int) (gate.Pass, bool) {
-	p, ok := g.fallback.TryEnter(cost)
+func (g *Gate) tryFallback(c *claim) (gate.Pass, bool) {
+	p, ok := g.fallback.TryEnter(g.atFallback(c))
 	g.mu.Lock()
 	barred := g.closedOrHeld()
 	if ok && !barred {
@@ -79,7 +80,10 @@ func (g *Gate) tryFallback(cost int) (gate.Pass, bool) {
 		p.Leave(errClosedOrHeld)
 		return gate.Pass{}, false
 	}
-	return p, ok
+	if !ok {
+		return gate.Pass{}, false
+	}
+	return (&fallbackEntry{g: g, claim: c, of: p}).pass(), true
 }
 
 // useFallback sends the waiters without a slot to the fallback while Redis is away.
@@ -101,17 +105,43 @@ func (g *Gate) useFallback(now int64, wake func(int64)) {
 	}
 }
 
+// atFallback returns what an entry costs at the fallback: its cost, or the highest of several.
+func (g *Gate) atFallback(c *claim) int { return slices.Max(c.costs) }
+
 // fallbackEntry is an entry that the fallback admitted.
 type fallbackEntry struct {
-	pass   gate.Pass
+	g      *Gate
+	claim  *claim
+	of     gate.Pass // of the fallback
 	cancel context.CancelCauseFunc
 }
 
+func (e *fallbackEntry) pass() gate.Pass { return gate.NewPass(e, 0, slices.Max(e.claim.costs)) }
+
 func (e *fallbackEntry) Leave(_ uint64, _ int, err error) {
-	e.pass.Leave(err)
+	e.of.Leave(err)
 	if e.cancel != nil {
 		e.cancel(nil)
 	}
 }
 
-func (e *fallbackEntry) Settle(_ uint64, _, actual int) { e.pass.Settle(actual) }
+func (e *fallbackEntry) Settle(_ uint64, _, actual int) {
+	e.claim.checkSettle()
+	if slices.ContainsFunc(e.g.limits, func(l Limit) bool { return !l.each }) {
+		e.of.Settle(actual)
+	}
+}
+
+// SettleEach settles for the highest cost, as the entry came in. A limit of Each has no say.
+func (e *fallbackEntry) SettleEach(_ uint64, _ int, actual []int) {
+	e.g.checkSettleEach(e.claim, actual)
+	highest := -1
+	for i, l := range e.g.limits {
+		if !l.each {
+			highest = max(highest, actual[i])
+		}
+	}
+	if highest >= 0 {
+		e.of.Settle(highest)
+	}
+}

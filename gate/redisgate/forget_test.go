@@ -66,12 +66,12 @@ func TestScriptOvertaken(t *testing.T) {
 			"g", 1000, 1, 1, 0, 1, 0, 0, 0, 0, "d", 1, 1, 0)
 	}
 	first := call(0)
-	if first[18] != 0 {
-		t.Fatalf("the first slot is in %d µs", first[18])
+	if first[20] != 0 {
+		t.Fatalf("the first slot is in %d µs", first[20])
 	}
 	second := call(first[1] + 5)
-	if second[1] <= first[1]+5 || second[18] < horizon+late {
-		t.Errorf("epoch %d, a slot in %d µs: want an epoch above %d, and nothing before %d", second[1], second[18], first[1]+5, horizon+late)
+	if second[1] <= first[1]+5 || second[20] < horizon+late {
+		t.Errorf("epoch %d, a slot in %d µs: want an epoch above %d, and nothing before %d", second[1], second[20], first[1]+5, horizon+late)
 	}
 	if third := call(first[1]); third[1] != second[1] {
 		t.Errorf("who knows an older epoch has begun another, %d after %d", third[1], second[1])

@@ -36,6 +36,9 @@ type Options struct {
 	// Redis is back or their context ends. A gate.NewRate of a fair share of the limit keeps the
 	// process going at that rate; gate.All() admits every entry.
 	//
+	// An entry with a cost for each limit enters it with the highest of these, and is settled for the
+	// highest. A limit of [Each] has no say in that.
+	//
 	// A hold of this gate counts at the fallback, too. An entry that the fallback admits during a
 	// hold gives its pass back and requeues last.
 	Fallback gate.Gate
@@ -50,9 +53,13 @@ type Options struct {
 // have been granted. Limits are then matched by their position in [Limits].
 //
 // An entry that finds the queue empty costs one round trip. An entry that has to wait does so in
-// this process, first in, first out. Slots are asked for many waiting entries together. Enter never
+// this process, first in, first out. Slots are asked for many waiting entries together, whatever each costs. Enter never
 // blocks on Redis: it returns when its context ends. TryEnter has no context, and waits for the
 // answer, at most for the timeout.
+//
+// An entry may have a cost for each limit, see [Each] and [Gate.EnterEach]. [gate.Pass.Settle] and
+// [gate.Pass.SettleEach] correct it, once, before or after Leave. After Leave they move tokens, but not units:
+// these are free already.
 //
 // A Gate has no goroutine while no entry waits, holds a unit or has just left.
 type Gate struct {
@@ -64,10 +71,15 @@ type Gate struct {
 	late     time.Duration
 	timeout  time.Duration
 	fallback gate.Gate
-	capacity int
 	ttl      time.Duration // of a lease of units; 0: the gate has no limit of concurrency
 	timed    bool          // the gate has a limit other than that on units
 	paced    bool          // … and none of these is a window, which opens for many entries at one instant
+
+	one           *claim    // of an entry of cost 1
+	shares        []float64 // what a token of each limit weighs; see setShares
+	unitsAtLimit  int       // the place of the limit of concurrency; -1: there is none
+	adaptsAtLimit int       // … and of the limit that adapts
+	views         bool      // a limit counts every entry as 1
 
 	// mu guards the fields below, and the waiters, slots and entries of the gate. Nothing may block
 	// while it is held.
@@ -132,7 +144,6 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 		timeout:  o.Timeout,
 		fallback: o.Fallback,
 		late:     never,
-		capacity: limits[0].capacity,
 	}
 	if g.horizon == 0 {
 		g.horizon = time.Second
@@ -141,6 +152,8 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 		g.timeout = time.Second
 	}
 	g.setLimits()
+	g.setShares()
+	g.one = g.newClaim(slices.Repeat([]int{1}, len(limits)), false)
 	g.link.known = make([]debt, len(limits))
 	g.alarm = time.AfterFunc(never, g.onAlarm)
 	g.alarm.Stop()
@@ -162,12 +175,16 @@ func tagged(key string) string {
 // Enter waits for admission, as [gate.Gate] describes. Some of its errors are
 //
 //	*gate.CapacityError  the cost is above the burst or the capacity of a limit
+//	*gate.DeadlineError  a slot comes after the deadline
 //	gate.ErrGaveUp       an adaptive limit has given up
 //	*AwayError           the context ended while Redis was away
 //	ErrClosed            the gate was closed
+//
+// Where a gate of several limits knows which of them is the reason, the error says so: its place, its kind and
+// its plan.
 func (g *Gate) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 	check("Gate.Enter", ctx, cost)
-	return g.enter(ctx, cost, nil)
+	return g.enter(ctx, g.claimOf(cost), nil)
 }
 
 // EnterContext is Enter with a context for the work besides. That context ends with the given one,
@@ -176,7 +193,7 @@ func (g *Gate) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 func (g *Gate) EnterContext(ctx context.Context, cost int) (context.Context, gate.Pass, error) {
 	check("Gate.EnterContext", ctx, cost)
 	work, cancel := context.WithCancelCause(ctx)
-	p, err := g.enter(ctx, cost, cancel)
+	p, err := g.enter(ctx, g.claimOf(cost), cancel)
 	if err != nil {
 		cancel(err)
 		return nil, gate.Pass{}, err
@@ -200,7 +217,7 @@ type entrance struct {
 }
 
 func (e entrance) Enter(ctx context.Context, cost int) (gate.Pass, error) {
-	return e.enter(ctx, cost, e.cancel)
+	return e.enter(ctx, e.claimOf(cost), e.cancel)
 }
 
 // TryEnter is described at [gate.Gate]. It asks Redis, and refuses if the answer does not come
@@ -208,10 +225,14 @@ func (e entrance) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 // is one.
 func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 	checkCost("Gate.TryEnter", cost)
+	return g.tryEnter(g.claimOf(cost))
+}
+
+func (g *Gate) tryEnter(c *claim) (gate.Pass, bool) {
 	g.mu.Lock()
 	now := instant()
 	elsewhere := g.link.away != nil && g.fallback != nil
-	if g.closed || cost > g.capacity || g.queue.count > 0 || elsewhere && g.held(now) {
+	if g.closed || g.tooMuch(c) != nil || g.queue.count > 0 || elsewhere && g.held(now) {
 		g.stats.Refused++
 		g.mu.Unlock()
 		return gate.Pass{}, false
@@ -220,14 +241,14 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 		g.link.askNow = true
 		g.advance(now)
 		g.mu.Unlock()
-		return g.tryFallback(cost)
+		return g.tryFallback(c)
 	}
-	t := &try{cost: cost, done: make(chan struct{})}
-	if s, ok := g.reuseUnits(cost); ok {
+	t := &try{claim: c, done: make(chan struct{})}
+	if s, ok := g.reuseUnits(c); ok {
 		g.grant(&t.slot, s)
-		e := g.admit(t.slot, cost, nil)
+		e := g.admit(t.slot, nil)
 		g.mu.Unlock()
-		return gate.NewPass(e, 0, cost), true
+		return e.pass(), true
 	}
 	g.tries = append(g.tries, t)
 	g.advance(now)
@@ -253,7 +274,7 @@ func (g *Gate) TryEnter(cost int) (gate.Pass, bool) {
 		g.stats.Refused++
 		return gate.Pass{}, false
 	}
-	return gate.NewPass(g.admit(t.slot, cost, nil), 0, cost), true
+	return g.admit(t.slot, nil).pass(), true
 }
 
 // Hold stops all admissions, in every process, until d from now; entries that wait stay queued. It

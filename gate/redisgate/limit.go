@@ -23,11 +23,30 @@ type Limit struct {
 	giveUp   int
 	ttl      time.Duration
 	capacity int
+	each     bool   // every entry counts 1
+	plan     string // for errors: "a Window of 5 per 10s"
 }
 
 // Limits are the limits of a gate. An entry is admitted when all of them have room for it; one call
-// decides that.
+// decides that. Their order is that of the costs of [Gate.EnterEach].
 type Limits []Limit
+
+// Each returns the limit such that every entry counts 1 there, whatever it costs at the others. Use it for
+// requests beside tokens:
+//
+//	redisgate.Limits{
+//		redisgate.Each(redisgate.Window(500, time.Minute, nil)), // requests
+//		redisgate.Window(90_000, time.Minute, nil),              // tokens
+//		redisgate.Each(redisgate.Concurrency(40, nil)),          // requests under way
+//	}
+//
+// [gate.Pass.Settle] corrects the cost at the other limits. A throttle, see [gate.Throttled], says that nothing
+// was done: if a limit of the gate is one of Each, the cost at the others comes back with Leave, unless the
+// entry was settled.
+func Each(l Limit) Limit {
+	l.each = true
+	return l
+}
 
 // kind is the name of a kind of limit in the script.
 type kind byte
@@ -77,6 +96,7 @@ func Strict(n int, span time.Duration, o *StrictOptions) Limit {
 	}
 	l := newBucket("Strict", int64(n-burst), span+guard, burst, guard)
 	l.strict = true
+	l.plan = fmt.Sprintf("a Strict of %d per %v, burst %d", n, span, burst)
 	return l
 }
 
@@ -98,7 +118,9 @@ func Rate(r pace.Rate, o *RateOptions) Limit {
 	}
 	checkRate("Rate", r)
 	slack := checkSlack("Rate", o.Slack)
-	return newBucket("Rate", int64(r.Count()), r.Span(), checkBurst("Rate", o.Burst), slack)
+	l := newBucket("Rate", int64(r.Count()), r.Span(), checkBurst("Rate", o.Burst), slack)
+	l.plan = fmt.Sprintf("a Rate of %v, burst %d", r, l.burst)
+	return l
 }
 
 // WindowOptions are the settings of [Window]. Nil, as well as the zero value, means the
@@ -132,6 +154,7 @@ func Window(n int, span time.Duration, o *WindowOptions) Limit {
 		cell:     max(1, micros(span)/128),
 		late:     guard,
 		capacity: n,
+		plan:     fmt.Sprintf("a Window of %d per %v", n, span),
 	}
 }
 
@@ -166,7 +189,7 @@ func Concurrency(n int, o *ConcurrencyOptions) Limit {
 	if ttl < 10*time.Millisecond {
 		panic(fmt.Sprintf("redisgate: Concurrency: TTL must be at least 10ms, got %v", o.TTL))
 	}
-	return Limit{kind: concurrency, n: int64(n), ttl: ttl, capacity: n}
+	return Limit{kind: concurrency, n: int64(n), ttl: ttl, capacity: n, plan: fmt.Sprintf("a Concurrency of %d", n)}
 }
 
 // AdaptiveOptions are the settings of [Adaptive], like [gate.AdaptiveOptions]. Nil, as well as the
@@ -208,6 +231,7 @@ func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
 		backoff: o.Backoff,
 		recover: o.Recover,
 		giveUp:  o.GiveUp,
+		plan:    fmt.Sprintf("an Adaptive of %v", r),
 	}
 	l.capacity = l.burst
 	if l.slowest == 0 {
@@ -311,6 +335,7 @@ func gcd(a, b int64) int64 {
 // combined.
 func (g *Gate) setLimits() {
 	adapts := 0
+	g.unitsAtLimit, g.adaptsAtLimit = -1, -1
 	for i, l := range g.limits {
 		switch l.kind {
 		case 0:
@@ -319,19 +344,19 @@ func (g *Gate) setLimits() {
 			if g.ttl > 0 {
 				panic("redisgate: New: there must be at most one limit of concurrency, got two")
 			}
-			g.ttl = l.ttl
+			g.ttl, g.unitsAtLimit = l.ttl, i
 		case adaptive:
 			if adapts++; adapts > 1 {
 				panic("redisgate: New: there must be at most one limit that adapts, got two")
 			}
-			g.interval = time.Duration(l.span)
+			g.interval, g.adaptsAtLimit = time.Duration(l.span), i
 		}
 		if l.kind != concurrency {
 			g.paced = (!g.timed || g.paced) && l.kind != window
 			g.timed = true
 			g.late = min(g.late, l.late)
 		}
-		g.capacity = min(g.capacity, l.capacity)
+		g.views = g.views || l.each
 	}
 	if !g.timed {
 		g.late = 0

@@ -21,6 +21,7 @@ const (
 type op struct {
 	what  byte
 	a, b  int64
+	cost  string        // takes the place of b, for a slot: what it cost, or what that has changed by
 	until int64         // instant at which a hold ends; shortenHolds turns it into a span
 	epoch int64         // to which it belongs; 0: any
 	gen   int64         // of its slot
@@ -49,7 +50,8 @@ type link struct {
 	ask        int64 // no slots are to be had before this instant
 	unit       bool  // … because there are no units
 	due        int64 // nor is there one for the next waiter before this one
-	keep       int64 // ask for more slots only when those in hand are for no more tokens than this; -1: all waiters got slots
+	by         int   // … which is that of this limit, counted from 1; 0: it is not known
+	keep       int64 // ask for more slots only when those in hand have no more weight than this; -1: all waiters got slots
 	askNow     bool  // something has changed: call Redis now
 	announcing int   // calls of announce under way: no entry is admitted meanwhile
 
@@ -107,7 +109,7 @@ func (g *Gate) advance(now int64) {
 // letIn admits the waiters with slots that are due.
 func (g *Gate) letIn(now int64, wake func(int64)) {
 	for w := g.queue.at(len(g.slots)); w != nil; w = w.next {
-		s, ok := g.reuseUnits(w.cost)
+		s, ok := g.reuseUnits(w.claim)
 		if !ok {
 			break
 		}
@@ -182,10 +184,10 @@ func (g *Gate) slotsAt(now int64) int64 {
 	return max(at, k.ask)
 }
 
-// leaves returns when the slots in hand are for no more than so many tokens.
-func (g *Gate) leaves(tokens int64) int64 {
+// leaves returns when the slots in hand have no more than so much weight.
+func (g *Gate) leaves(weight int64) int64 {
 	for i := len(g.slots) - 1; i >= 0; i-- {
-		if tokens -= int64(g.slots[i].cost); tokens < 0 {
+		if weight -= int64(g.slots[i].claim.weight); weight < 0 {
 			return g.slots[i].from
 		}
 	}

@@ -214,7 +214,7 @@ func TestScriptAgainstModel(t *testing.T) {
 				most := rapid.SampledFrom([]int64{0, 0, 0, 50_000}).Draw(t, "most")
 				a := s.call(nop{}, append(head(ahead, epoch), "d", cost, count, most)...)
 				epoch = a[1]
-				got := a[16+2*len(m.limits):]
+				got := a[18+2*len(m.limits):]
 				wait := int64(-1)
 				for i := range count {
 					at := m.earliest(now, cost)
@@ -361,8 +361,8 @@ func TestScriptNeverOver(t *testing.T) {
 			}
 			c.epoch, c.gen, c.at = a[1], a[2], now
 			c.newest, c.alive = now+a[4], now+a[5]
-			c.debt = [2]int64{a[16], a[18]}
-			for _, d := range a[20:] {
+			c.debt = [2]int64{a[18], a[20]}
+			for _, d := range a[22:] {
 				if d >= 0 {
 					c.slots = append(c.slots, given{now + d, op[1].(int64), a[1], a[2]})
 				}
@@ -420,7 +420,7 @@ func TestScriptRemembers(t *testing.T) {
 			"g", sec/2, 1, 1, c.debt, 0, 0, 0, 0, 0,
 			"w", 20*sec, 5, 20*sec/128, c.count, 0, 0, 0, 0, 0,
 			"d", 1, 1, 0)
-		if len(a) != 20 || a[7] < c.want || a[7] > c.want+20*sec/64 {
+		if len(a) != 22 || a[7] < c.want || a[7] > c.want+20*sec/64 {
 			t.Errorf("%s: the first slot is due in %d µs, want %d: %v", name, a[7], c.want, a)
 		}
 	}
@@ -441,11 +441,11 @@ func TestScriptTakesBackNothingVoid(t *testing.T) {
 	epoch := a[1]
 	// It was lost on the way that the plan has changed.
 	call("b", epoch, a[2], "h", 10, 0, 0)
-	call("a", epoch, a[2], "r", now+a[18+3], 1, 0)
+	call("a", epoch, a[2], "r", now+a[20+3], 1, 0)
 	var got []int64
 	for range 5 {
 		b := call("b", epoch, a[2]+1, "d", 1, 1, 0)
-		got = append(got, b[18:]...)
+		got = append(got, b[20:]...)
 	}
 	for i := 1; i < len(got); i++ {
 		if got[i]-got[i-1] < 1_000_000 {

@@ -24,23 +24,26 @@ const (
 )
 
 // Numbers of a reply, by position. Two for each limit follow, then one for each opTry and each
-// entry of an opAsk.
+// entry of an opAsk that is decided. At the end is one for each of these that gets no slot in time: the
+// limit that keeps it back, or 0.
 const (
-	replyNow    = iota // the server's instant, in microseconds
-	replyEpoch         // the life of the state
-	replyGen           // the generation of the plan
-	replyHold          // how long the hold goes on
-	replyNewest        // how far away the newest slot is
-	replyLife          // how long the server should keep the state
-	replyWait          // how long not to ask for slots; -1: until there is a message
-	replyDue           // how far away the next slot is
-	replyCap           // how many units the member may use while others want some
-	replyUnits         // how many units it got besides those that it kept
-	replyGaveUp        // 1: an adaptive limit has given up
-	replyMark          // what an adaptive limit calls its present interval
-	replyKeep          // tokens in hand from which on to ask again; -1: all entries got slots
-	replyAgain         // how long not to ask for units; 0: it has all that it wants; -1: until there is a message
-	replyWanted        // 1: other members want units
-	replyTight         // 1: units are scarcer than slots
-	replyLimits        // the first number of the limits
+	replyNow     = iota // the server's instant, in microseconds
+	replyEpoch          // the life of the state
+	replyGen            // the generation of the plan
+	replyHold           // how long the hold goes on
+	replyNewest         // how far away the newest slot is
+	replyLife           // how long the server should keep the state
+	replyWait           // how long not to ask for slots; -1: until there is a message
+	replyDue            // how far away the next slot is
+	replyCap            // how many units the member may use while others want some
+	replyUnits          // how many units it got besides those that it kept
+	replyGaveUp         // 1: an adaptive limit has given up
+	replyMark           // what an adaptive limit calls its present interval
+	replyKeep           // tokens in hand from which on to ask again; -1: all entries got slots
+	replyAgain          // how long not to ask for units; 0: it has all that it wants; -1: until there is a message
+	replyWanted         // 1: other members want units
+	replyTight          // 1: units are scarcer than slots
+	replyBy             // the limit that the next slot waits for, counted from 1; 0: it is not known, or none
+	replyDecided        // how many entries are decided
+	replyLimits         // the first number of the limits
 )

@@ -25,13 +25,13 @@ func later(at int64, d time.Duration) int64 {
 	return at + int64(d)
 }
 
-// slot is the permission to admit one entry of a cost, at an instant that Redis has chosen. It may
+// slot is the permission to admit one entry with a claim, at an instant that Redis has chosen. It may
 // be used between two instants of this process. Before from it might be early by the clock of the
 // server, and after until it is too late.
 type slot struct {
 	from, until int64
 	name        int64 // its instant on the server
-	cost        int
+	claim       *claim
 	mark        uint32 // names the interval of an adaptive limit
 	epoch, gen  int64
 	units       bool   // its units are counted in units.use
@@ -42,7 +42,7 @@ type slot struct {
 type waiter struct {
 	next, prev *waiter
 	ready      chan struct{} // of capacity 1: sent to, under the lock, when the waiter is decided
-	cost       int
+	claim      *claim
 	came       int64
 	deadline   int64 // of its context
 	in         bool  // the waiter is in the queue
@@ -54,11 +54,12 @@ type waiter struct {
 type queue struct {
 	first, last *waiter
 	count       int
-	ones        int // waiters of cost 1
+	ones        int // waiters that take one token of each limit
+	light       int // waiters that take at most one unit
 }
 
-// even reports whether all waiters have the same cost, as far as is cheap to tell: whether all cost
-// 1.
+// even reports whether all waiters have the same claim, as far as is cheap to tell: whether all take one
+// token of each limit.
 func (q *queue) even() bool { return q.ones == q.count }
 
 func (q *queue) push(w *waiter, front bool) {
@@ -73,10 +74,7 @@ func (q *queue) push(w *waiter, front bool) {
 		w.prev, q.last.next = q.last, w
 		q.last = w
 	}
-	q.count++
-	if w.cost == 1 {
-		q.ones++
-	}
+	q.note(w, 1)
 }
 
 func (q *queue) remove(w *waiter) {
@@ -91,9 +89,17 @@ func (q *queue) remove(w *waiter) {
 		q.last = w.prev
 	}
 	w.next, w.prev, w.in = nil, nil, false
-	q.count--
-	if w.cost == 1 {
-		q.ones--
+	q.note(w, -1)
+}
+
+// note counts a waiter that has come, or with -1 one that has gone.
+func (q *queue) note(w *waiter, n int) {
+	q.count += n
+	if w.claim.plain() {
+		q.ones += n
+	}
+	if w.claim.units <= 1 {
+		q.light += n
 	}
 }
 
@@ -109,16 +115,16 @@ func (q *queue) at(i int) *waiter {
 // try is a TryEnter that waits for Redis. Guarded by the gate's lock, but for the receiving end of
 // done.
 type try struct {
-	cost int
-	done chan struct{} // closed when Redis has decided
-	ok   bool
-	over bool // the caller has stopped waiting
-	slot slot
+	claim *claim
+	done  chan struct{} // closed when Redis has decided
+	ok    bool
+	over  bool // the caller has stopped waiting
+	slot  slot
 }
 
 // enter waits until the entry is admitted. cancel, if not nil, ends the context of its work.
-func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFunc) (gate.Pass, error) {
-	w, err := g.arrive(ctx, cost)
+func (g *Gate) enter(ctx context.Context, c *claim, cancel context.CancelCauseFunc) (gate.Pass, error) {
+	w, err := g.arrive(ctx, c)
 	if err != nil {
 		return gate.Pass{}, err
 	}
@@ -154,7 +160,7 @@ func (g *Gate) enter(ctx context.Context, cost int, cancel context.CancelCauseFu
 
 // arrive puts an entry at the end of the queue, unless its context has ended or its wait is
 // hopeless.
-func (g *Gate) arrive(ctx context.Context, cost int) (*waiter, error) {
+func (g *Gate) arrive(ctx context.Context, c *claim) (*waiter, error) {
 	if ctx.Err() != nil {
 		g.count(&g.stats.Abandoned)
 		return nil, context.Cause(ctx)
@@ -163,7 +169,7 @@ func (g *Gate) arrive(ctx context.Context, cost int) (*waiter, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := instant()
-	w := &waiter{ready: make(chan struct{}, 1), cost: cost, came: now, deadline: never}
+	w := &waiter{ready: make(chan struct{}, 1), claim: c, came: now, deadline: never}
 	if limited {
 		w.deadline = later(now, time.Until(deadline))
 	}
@@ -195,29 +201,30 @@ func (g *Gate) useSlot(ctx context.Context, w *waiter, cancel context.CancelCaus
 		g.advance(instant())
 		return gate.Pass{}, true, nil
 	}
-	return gate.NewPass(g.admit(w.slot, w.cost, cancel), 0, w.cost), false, nil
+	return g.admit(w.slot, cancel).pass(), false, nil
 }
 
 // whyHopeless returns why an entry that comes now can not be admitted, as far as this process knows
 // without asking.
 func (g *Gate) whyHopeless(w *waiter, now int64) error {
-	switch {
-	case g.closed:
+	if g.closed {
 		return ErrClosed
-	case w.cost > g.capacity:
-		return &gate.CapacityError{Cost: w.cost, Capacity: g.capacity}
-	case w.deadline == never || g.queue.count == 0 || g.link.away != nil:
+	}
+	if err := g.tooMuch(w.claim); err != nil {
+		return err
+	}
+	if w.deadline == never || g.queue.count == 0 || g.link.away != nil {
 		return nil
 	}
-	due := now
+	due, by := now, 0
 	if n := len(g.slots); n > 0 {
 		due = g.slots[n-1].from
 	}
-	if g.queue.count > len(g.slots) {
-		due = max(due, g.link.due)
+	if g.queue.count > len(g.slots) && g.link.due > due {
+		due, by = g.link.due, g.link.by
 	}
 	if due != never && due > now && due >= w.deadline {
-		return &gate.DeadlineError{Wait: time.Duration(due - now)}
+		return &gate.DeadlineError{Wait: time.Duration(due - now), Gate: g.which(by)}
 	}
 	return nil
 }
@@ -242,9 +249,9 @@ func (g *Gate) removeWaiter(w *waiter) {
 			i++
 		}
 	}
-	if next := w.next; w == g.queue.at(len(g.slots)) && (next == nil || next.cost < w.cost) {
-		g.link.askNow = g.link.askNow || g.link.ask != 0 && w.cost > 1 // it may have made a claim
-		g.link.ask, g.link.due = 0, 0                                  // these were told for w
+	if next := w.next; w == g.queue.at(len(g.slots)) && (next == nil || !w.claim.same(next.claim) && !next.claim.covers(w.claim)) {
+		g.link.askNow = g.link.askNow || g.link.ask != 0 && !w.claim.plain() // it may keep others from overtaking it
+		g.link.ask, g.link.due = 0, 0                                        // these were told for w
 	}
 	g.queue.remove(w)
 	g.align(i)
@@ -261,7 +268,7 @@ func (g *Gate) refuse(w *waiter, err error) {
 // place if it has the cost of the waiter there. Slots without a waiter are given back.
 func (g *Gate) align(i int) {
 	if g.queue.even() {
-		for n := len(g.slots); n > 0 && (n > g.queue.count || g.slots[n-1].cost != 1); n-- {
+		for n := len(g.slots); n > 0 && (n > g.queue.count || !g.slots[n-1].claim.plain()); n-- {
 			g.giveBack(n - 1)
 		}
 		if g.uniform() {
@@ -271,7 +278,7 @@ func (g *Gate) align(i int) {
 	}
 	w := g.queue.at(i)
 	for ; i < len(g.slots); i++ {
-		for i < len(g.slots) && (w == nil || g.slots[i].cost != w.cost) {
+		for i < len(g.slots) && (w == nil || !g.slots[i].claim.same(w.claim)) {
 			g.giveBack(i)
 		}
 		if w != nil {
@@ -280,9 +287,10 @@ func (g *Gate) align(i int) {
 	}
 }
 
+// uniform reports whether all slots are for one token of each limit.
 func (g *Gate) uniform() bool {
 	for i := range g.slots {
-		if g.slots[i].cost != 1 {
+		if !g.slots[i].claim.plain() {
 			return false
 		}
 	}
@@ -302,11 +310,11 @@ func (g *Gate) release(s slot) {
 	if !g.timed {
 		return
 	}
-	o := op{what: opUnused, a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen}
 	if s.from > instant() {
-		o.what, o.b = opGiveBack, int64(s.cost)
+		g.ops = append(g.ops, op{what: opGiveBack, a: s.name, cost: s.claim.text, back: true, epoch: s.epoch, gen: s.gen})
+		return
 	}
-	g.ops = append(g.ops, o)
+	g.ops = append(g.ops, notUsed(s))
 }
 
 // voidSlots forgets all slots, because the plan that they belong to has changed.
@@ -322,19 +330,24 @@ func (g *Gate) voidSlots() {
 func (g *Gate) grant(to *slot, s slot) {
 	*to = s
 	g.stats.Granted++
-	g.units.inside += s.cost
+	g.units.inside += s.claim.units
 }
 
 // revoke takes back a grant that its caller has not seen.
 func (g *Gate) revoke(s slot) {
 	g.stats.Granted--
 	if s.lease == g.units.lease {
-		g.units.inside -= s.cost
+		g.units.inside -= s.claim.units
 	}
 	g.units.takeBack(s)
 	if g.timed {
-		g.ops = append(g.ops, op{what: opUnused, a: s.name, b: -int64(s.cost), back: true, epoch: s.epoch, gen: s.gen})
+		g.ops = append(g.ops, notUsed(s))
 	}
+}
+
+// notUsed tells the script that the instant of a slot has come, and that it was not used.
+func notUsed(s slot) op {
+	return op{what: opUnused, a: s.name, cost: s.claim.unused(), back: true, epoch: s.epoch, gen: s.gen}
 }
 
 func (g *Gate) count(n *uint64) {

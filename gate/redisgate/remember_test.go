@@ -35,15 +35,15 @@ func TestUnitsOfLostLease(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()
 	g := New(c, "x", Limits{Concurrency(5, nil)}, nil)
-	w := &waiter{cost: 1, deadline: never, ready: make(chan struct{}, 1)}
+	w := &waiter{claim: g.one, deadline: never, ready: make(chan struct{}, 1)}
 	g.queue.push(w, false)
-	got := &try{cost: 1, done: make(chan struct{})}
+	got := &try{claim: g.one, done: make(chan struct{})}
 	g.tries = append(g.tries, got)
 	now := instant()
 	r := g.build(now)
 	g.expire()
-	answer := append(make([]int64, 18), 0, 0)
-	answer[0], answer[1], answer[9], answer[12] = 1_790_000_000_000_000, 1, 2, -1
+	answer := append(make([]int64, 20), 0, 0)
+	answer[0], answer[1], answer[9], answer[12], answer[17] = 1_790_000_000_000_000, 1, 2, -1, 2
 	if err := g.takeAnswer(r, answer, now+1); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,9 @@
 --   w1:end    what a window (the first limit) has granted in the cell with that end, and until when
 --             any member counts it
 --   m:name    what a member holds and wants of a limit of units, until when, and by which of its calls
+--   d1        how full the bucket of the first limit was, and when, for entries that are settled for less
 --   s:name    that a member wanted more slots than it got: until when, since when it waits for its
---             turn, and for how many tokens
+--             turn, and for how much weight
 --
 -- ARGV  1 name of the member       2 horizon: no slot is ever further away
 --       3 how late a slot may be used                      4 how far away one may be, this time
@@ -29,7 +30,7 @@
 --       9 how far away the newest slot is that it knows, or 0
 --      10 instant of its last slot in hand, or 0
 --      11 how long its first waiter without a slot has waited; -1: it has waiters, but does not ask
---      12 tokens of the slots that it has in hand
+--      12 weight of the slots that it has in hand
 --      13 number of the call; it grows from call to call of a member
 --      14 number of limits, then for each its kind and 9 numbers:
 --         g span n burst debt strict     n tokens in span; debt: how far ahead the schedule was
@@ -42,23 +43,33 @@
 --             idle     kept units that no slot needs yet
 --             likes    units that it would take besides, if no other member needs them
 --             starved  1: a slot was due and had no unit
---      then operations, each with 3 numbers; gen is the generation of the slot:
+--      then operations, each with 3 values; gen is the generation of the slot. A cost or a delta is a
+--      number that goes for every limit, or weight:c1:c2:… with a number for each limit. The weight is what
+--      shares are counted in. No delta is for more at one limit and for less at another:
 --         s slot delta gen  settle       v slot delta gen  the same for a slot that was not used
 --         o mark 0 0        success      t mark after 0    throttle; mark -1: of an epoch that is over
 --         h span 0 0        hold         x 0 0 0           reset
 --         r slot cost gen   give back    y cost 0 0        a slot now, or none
 --         d cost count most as many slots; if most is not 0, none further away than that
 --
--- Reply now epoch generation hold newest life wait due cap units gaveup mark keep again wanted tight
+-- Reply now epoch generation hold newest life wait due cap units gaveup mark keep again wanted tight by
+--         decided
 --         keep    -1: all waiters got slots; else the member asks again when wait is over and its slots
---                 in hand are for no more tokens than keep
+--                 in hand have no more weight than keep
 --         units   units that it got besides those that it kept
 --         again   0: it has all units that it wants; else how long until the next lease of another
 --                 member ends, or -1
 --         wanted  1: other members want units
 --         tight   1: units are scarcer than slots, so no member may ask for slots apart
+--         by      number of the limit that due is the delay of, or 0
+--         decided number of y and d that are answered
 --       then for each limit 2 numbers, which members carry for a server that loses its state,
---       then for each y and d a delay, or -1-delay if that is too far away.
+--       then for each y and d that is answered a delay, or -1-delay if that is too far away; -1 for a y
+--       that gets none, and for a d that an adaptive limit has given up,
+--       then for each delay that is too far away the number of the limit that it is of, or 0.
+--
+-- A member of the slots given back is instant:cost:serial, or instant:0:serial:c1:c2:… with a number for
+-- each limit. A release without such costs has no use for the second, and lets its tokens lapse.
 
 local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
 
@@ -128,7 +139,7 @@ local publish = {} -- the messages to publish, by their letters in protocol.go
 local limits, units, adaptive, paced = {}, nil, nil, false
 local at = 15
 for i = 1, tonumber(ARGV[14]) do
-  local l = { kind = ARGV[at] }
+  local l = { kind = ARGV[at], number = i }
   local function arg(k) return tonumber(ARGV[at + k]) end
   if l.kind == 'g' then
     l.span, l.n, l.burst, l.debt, l.strict = arg(1), arg(2), arg(3), arg(4), arg(5) == 1
@@ -152,9 +163,33 @@ for i = 1, tonumber(ARGV[14]) do
     l.tat, l.part = get('t' .. i), get('f' .. i)
     -- Parts of another size come from a member that has other numbers for the limit.
     if l.part >= l.n then l.tat, l.part = l.tat + 1, 0 end
+    l.lows = {}
+    for instant, debt in string.gmatch(state['d' .. i] or '', '(%d+):(%d+)') do
+      l.lows[#l.lows + 1] = { tonumber(instant), tonumber(debt) }
+    end
   end
   limits[i] = l
   at = at + 10
+end
+
+-- costs returns what a cost or a delta says: n is its weight, and [i] what it is at the i-th limit.
+local parsed = {}
+local function costs(text)
+  local c = parsed[text]
+  if c then return c end
+  c = { n = tonumber(text) }
+  if c.n then
+    for i = 1, #limits do c[i] = c.n end
+  else
+    local i = 0
+    for x in string.gmatch(text, '-?%d+') do
+      if i == 0 then c.n = tonumber(x) else c[i] = tonumber(x) end
+      i = i + 1
+    end
+    for k = i, #limits do c[k] = 0 end -- of a member that has fewer limits
+  end
+  parsed[text] = c
+  return c
 end
 
 -- A window counts by cells: what was granted in a cell counts until the end of the cell is a span ago.
@@ -215,6 +250,42 @@ local function move(l, tokens)
   l.tat, l.part = l.tat + q, r
 end
 
+-- low notes that at the instant, a bucket lacked so many microseconds of tokens to be full. An entry from
+-- before that is settled for less gets back no more than these: had it cost less from the start, the full
+-- bucket would have turned the others away. Of such instants, those are kept after which the bucket always
+-- lacked more. The oldest two of many become one, with less to get back.
+local function low(l, instant, debt)
+  debt = max(0, debt)
+  if debt >= l.burst * l.span / l.n then return end -- that is enough for any entry
+  while #l.lows > 0 and l.lows[#l.lows][2] >= debt do table.remove(l.lows) end
+  l.lows[#l.lows + 1] = { instant, debt }
+  if #l.lows > 16 then
+    l.lows[2] = { l.lows[2][1], l.lows[1][2] }
+    table.remove(l.lows, 1)
+  end
+end
+
+-- refund gives tokens of the slot at the instant back to a bucket, as far as low allows.
+local function refund(l, instant, tokens)
+  local span, first = ceil(tokens * l.span / l.n), nil
+  for k, x in ipairs(l.lows) do
+    if x[1] > instant then
+      first = k
+      break
+    end
+  end
+  if first and l.lows[first][2] < span then
+    span = l.lows[first][2]
+    l.tat = l.tat - span
+  else
+    move(l, -tokens)
+  end
+  -- Had the entry cost that from the start, the bucket would have lacked less since.
+  local since = l.lows
+  l.lows = {}
+  for k, x in ipairs(since) do low(l, x[1], first and k >= first and x[2] - span or x[2]) end
+end
+
 local function atleast(l, instant)
   if l.tat < instant then l.tat, l.part = instant, 0 end
 end
@@ -222,6 +293,7 @@ end
 -- empty makes sure that the bucket lacks at least so many tokens of its burst at the instant.
 local function empty(l, instant, tokens)
   if l.tat > instant + floor(tokens * l.span / l.n) then return end
+  low(l, max(now, last), 0)
   l.tat, l.part = instant, 0
   move(l, tokens)
 end
@@ -260,6 +332,7 @@ local function replan()
   for _, l in ipairs(limits) do
     if l.tat and last > from then
       local debt = max(0, l.tat - last - floor(l.burst * l.span / l.n))
+      low(l, max(now, last), 0)
       l.tat, l.part = from + debt, 0
       move(l, l.burst)
     elseif l.kind == 'w' then
@@ -291,6 +364,7 @@ end
 local function rescale(l, span)
   local from = max(now, last)
   if l.tat > from then l.tat, l.part = from + ceil((l.tat - from) * (span / l.span)), 0 end
+  for _, x in ipairs(l.lows) do x[2] = floor(x[2] * (span / l.span)) end
   l.span = span
 end
 
@@ -304,19 +378,27 @@ local function holdfor(span)
   return true
 end
 
+-- duebucket returns the first instant at which a bucket has the tokens for that cost.
+local function duebucket(l, cost)
+  local q, r = divide(l.part + (cost - l.burst) * l.span, l.n)
+  return l.tat + q + (r > 0 and 1 or 0)
+end
+
 -- earliest returns the first instant, not before s, at which an entry of that cost may go. For each
 -- window it notes how much will be over by then. It also returns whether the entry waits for a window,
--- which opens for many entries at once.
+-- which opens for many entries at once. A limit at which the entry costs nothing has no say.
 local function earliest(s, cost)
   local block = false
-  for _, l in ipairs(limits) do
-    if l.tat then
-      local q, r = divide(l.part + (cost - l.burst) * l.span, l.n)
-      local at = l.tat + q + (r > 0 and 1 or 0)
+  for i, l in ipairs(limits) do
+    local c = cost[i]
+    if c == 0 then
+      -- passed by
+    elseif l.tat then
+      local at = duebucket(l, c)
       if at > s then s, block = at, false end
     elseif l.kind == 'w' then
       l.head, l.left = l.first, l.total
-      while l.left + cost > l.n and l.head <= #l.cells do
+      while l.left + c > l.n and l.head <= #l.cells do
         local e = l.cells[l.head]
         if e + l.span > s then s, block = e + l.span, true end
         l.left = l.left - l.counts[e]
@@ -327,14 +409,41 @@ local function earliest(s, cost)
   return s, block
 end
 
+-- latest returns the number of the limit that keeps back an entry of that cost for longest, or 0. It
+-- goes by all that a window counts: slots that were handed out ahead may be what the entry waits for.
+local function latest(cost)
+  local at, by = max(now, hold), 0
+  for i, l in ipairs(limits) do
+    local due, c = 0, cost[i]
+    if c == 0 then
+      -- passed by
+    elseif l.tat then
+      due = duebucket(l, c)
+    elseif l.kind == 'w' then
+      local left = c
+      for _, e in ipairs(l.cells) do left = left + l.counts[e] end
+      for _, e in ipairs(l.cells) do
+        if left <= l.n then break end
+        left, due = left - l.counts[e], e + l.span
+      end
+    end
+    if due > at then at, by = due, i end
+  end
+  return by
+end
+
 local function take(s, cost)
-  for _, l in ipairs(limits) do
-    if l.tat then
+  for i, l in ipairs(limits) do
+    local c = cost[i]
+    if c == 0 then
+      -- passed by
+    elseif l.tat then
+      low(l, s, l.tat - s)
       atleast(l, s)
-      move(l, cost)
+      move(l, c)
     elseif l.kind == 'w' then
       l.first, l.total = l.head, l.left
-      add(l, cellend(l, s), cost)
+      add(l, cellend(l, s), c)
     end
   end
   last = s
@@ -372,7 +481,7 @@ end
 -- A claim keeps later entries, of any member, from overtaking an entry for ever. There is one claim at
 -- a time, the oldest. The first waiter of a member may make it while it waits for one of these:
 --   units, if its member has less than its share, or if it needs more than a share
---   more than one token
+--   more than one token of a limit
 --   a window that has less than one token for each member
 local mark = '^(%w+):(%d+):(%d+):(%d+):(%a)$'
 local claimant, since, expiry, heavy, what = string.match(state.claim or '', mark)
@@ -450,22 +559,25 @@ local function throttle(mark, after)
   if after > 0 then holdfor(after) end
 end
 
--- settle changes the cost of a slot by delta tokens; instant 0 stands for a slot that is forgotten.
+-- settle changes the cost of a slot by a delta; instant 0 stands for a slot that is forgotten.
 -- asked is false if the slot was not used. A bucket that gets tokens back lets later entries be closer
 -- to earlier ones than it would have. So a strict bucket takes back only the tokens of the last slot.
 local function settle(instant, delta, asked)
-  delta = min(delta, 2 ^ 50)
-  for _, l in ipairs(limits) do
-    if l.tat then
+  for i, l in ipairs(limits) do
+    local delta = min(delta[i], 2 ^ 50)
+    if delta == 0 then
+      -- as it was
+    elseif l.tat then
       local least = min(l.tat, last + floor(l.span / l.n) + 1)
       if delta > 0 then
+        low(l, max(now, last), l.tat - now)
         atleast(l, now)
         move(l, min(delta, floor(2 ^ 51 / l.span)))
         l.tat = min(l.tat, now + 2 ^ 51)
       elseif instant == last then
         move(l, delta)
       elseif asked and not l.strict then
-        move(l, delta)
+        refund(l, instant, -delta)
         if last > now then atleast(l, least) end
       end
     elseif l.kind == 'w' then
@@ -475,24 +587,36 @@ local function settle(instant, delta, asked)
   end
 end
 
-local want, wish, head, tried = 0, 0, 0, 0 -- tokens: of all entries, of those that can wait, of the first of these, of tries
+-- negative returns a cost as a delta that gives it back.
+local function negative(cost)
+  local delta = {}
+  for i = 1, #limits do delta[i] = -cost[i] end
+  return delta
+end
+
+-- unitsof returns how many units an entry of that cost takes.
+local function unitsof(cost) return units and cost[units.number] or 0 end
+
+local want, head, tried = 0, nil, 0 -- units: of all entries, of the first that can wait, of tries
+local wish, asks = 0, 0             -- weight of the entries that can wait; how many operations ask
 local backs = {}
 while op <= ops do
   local what = ARGV[op]
   local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
-  if what == opAsk or what == opTry then
-    want = want + a * (what == opAsk and b or 1)
-    if what == opAsk then
-      wish = wish + a * b
-      if head == 0 then head = a end
-    else
-      tried = tried + a
-    end
+  if what == opAsk then
+    local cost = costs(ARGV[op + 1])
+    want, wish = want + unitsof(cost) * b, wish + cost.n * b
+    head = head or unitsof(cost)
+    asks = asks + 1
+  elseif what == opTry then
+    tried = tried + unitsof(costs(ARGV[op + 1]))
+    asks = asks + 1
   elseif what == opSettle or what == opUnused then
+    local delta = costs(ARGV[op + 2])
     if knows ~= epoch or a == 0 then
-      if b > 0 then settle(0, b) end
-    elseif b > 0 or stands(a, c) then
-      settle(a, b, what == opSettle)
+      if delta.n > 0 then settle(0, delta) end
+    elseif delta.n > 0 or stands(a, c) then
+      settle(a, delta, what == opSettle)
     end
   elseif what == opSuccess then
     if knows == epoch then success(a) end
@@ -510,13 +634,37 @@ while op <= ops do
       replan()
     end
   elseif what == opGiveBack and knows == epoch then
+    local cost = costs(ARGV[op + 2])
     if a <= now then
-      if stands(a, c) then settle(a, -b) end
+      if stands(a, c) then settle(a, negative(cost)) end
     elseif c == gen then
-      backs[#backs + 1] = { a, b }
+      backs[#backs + 1] = { a, { unpack(cost) } }
     end
   end
   op = op + 4
+end
+
+want = want + tried
+
+-- fits reports whether what is left of a slot that was given back is enough for an entry. Units are counted
+-- apart.
+local function fits(left, cost)
+  for i, l in ipairs(limits) do
+    if l ~= units and cost[i] > left[i] then return false end
+  end
+  return true
+end
+
+-- some returns the most that is left of a slot at any limit. alike says that it is the same at all of them.
+local function some(left)
+  local most, least = 0, nil
+  for i, l in ipairs(limits) do
+    if l ~= units then
+      most = max(most, left[i])
+      least = min(least or left[i], left[i])
+    end
+  end
+  return most, most == least
 end
 
 -- Slots that were given back are handed out first. If none took such a slot in time, its tokens count
@@ -526,13 +674,13 @@ local back, backat, changed = {}, 1, #backs > 0
 if not stale then
   local lapsed = {}
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '+inf')) do
-    local instant, cost = string.match(member, '(%d+):(%d+)')
-    local b = { tonumber(instant), tonumber(cost), member }
+    local instant, cost, several = string.match(member, '^(%d+):(%d+):%d+(:?.*)$')
+    local b = { tonumber(instant), { unpack(costs(several == '' and cost or cost .. several)) }, member }
     local to = b[1] < now and lapsed or back
     to[#to + 1] = b
   end
   for i = #lapsed, 1, -1 do -- the last one first: see settle
-    settle(lapsed[i][1], -lapsed[i][2])
+    settle(lapsed[i][1], negative(lapsed[i][2]))
     changed = true
   end
   if #backs > 0 then
@@ -544,13 +692,13 @@ end
 local cap, apart, lacking = 0, false, 0
 if units then
   apart, lacking = units.apart, units.more
-  cap = share(apart and units.more + max(0, want - units.idle) or want, head)
+  cap = share(apart and units.more + max(0, want - units.idle) or want, head or 0)
 end
 
 -- within reports whether there are units for one more entry: idle ones, or free ones.
-local function within(cost, got)
-  if apart then return cost <= units.idle + max(0, allowed - lacking) end
-  return cost <= allowed - got
+local function within(need, taken)
+  if apart then return need <= units.idle + max(0, allowed - lacking) end
+  return need <= allowed - taken
 end
 
 -- shorten notes that for a horizon, units are scarcer than slots: slots handed out ahead would pass
@@ -561,13 +709,13 @@ local function shorten()
   set('short', now + horizon)
 end
 if units and units.starved then shorten() end
-local idle = units and earliest(max(now, last, hold), 1) <= now -- no limit on time keeps an entry waiting
+local idle = units and earliest(max(now, last, hold), costs('1')) <= now -- no limit on time keeps an entry waiting
 
 -- occupy notes that an entry needs its units now.
-local function occupy(cost)
-  local has = min(cost, units.idle)
+local function occupy(need)
+  local has = min(need, units.idle)
   units.idle = units.idle - has
-  lacking = lacking + cost - has
+  lacking = lacking + need - has
 end
 
 -- While other members want slots, too, no member has more in hand than its even share of those that fit
@@ -607,50 +755,58 @@ end
 local reach = max(0, ahead - ceil(before * interval))
 if knows == epoch and knowsgen ~= gen then inhand = 0 end
 local slots, wait, due, prev = {}, -1, 0, max(now, floorat, hold)
-local got, attempts = 0, 0 -- tokens; of them those of tries
-local stop = adaptive and adaptive.gaveup == 1
+local got, taken, attempts = 0, 0, 0 -- weight, and units; of these, those of tries
+local reasons, by = {}, 0
+local stop = false
+
+-- giveup reports whether an adaptive limit that has given up refuses an entry of that cost.
+local function giveup(cost) return adaptive and adaptive.gaveup == 1 and cost[adaptive.number] > 0 end
 
 -- slot decides one entry. only marks a try. It returns true if the entries behind it must wait, too.
 local function slot(cost, most, only)
   local s, block
-  while back[backat] and (back[backat][1] < prev or back[backat][2] == 0) do backat = backat + 1 end
-  local b, has = back[backat], inhand + got
-  if units and (only or not apart) and not within(cost, got) then
+  while back[backat] and (back[backat][1] < prev or some(back[backat][2]) == 0) do backat = backat + 1 end
+  local b, has, need = back[backat], inhand + got, unitsof(cost)
+  if need > 0 and (only or not apart) and not within(need, taken) then
     -- There is no unit. Would there be a token before the deadline?
     s = earliest(max(now, last, hold), cost)
     if most > 0 and s - now > most then
       slots[#slots + 1] = -1 - (s - now)
+      reasons[#reasons + 1] = latest(cost)
       return false
     end
     if idle and units.used + others > 0 then shorten() end
-    local with = units.used + got + cost
-    if not only and (cost > units.level or with <= units.level) and s <= now + ahead then stake('u', now + units.ttl, cost, #slots == 0) end
+    local with = units.used + taken + need
+    if not only and (need > units.level or with <= units.level) and s <= now + ahead then stake('u', now + units.ttl, need, #slots == 0) end
     wait = expires and max(1, expires - now) or -1
     if get('grace') > now then wait = max(1, get('grace') - now) end
     return true
   end
-  local full = crowd > 1 and has > 0 and has + cost > fair and not only
-  if b and not full and b[2] >= cost and b[1] <= now + ahead and (most == 0 or b[1] - now <= most) and (not only or b[1] <= now) then
+  local full = crowd > 1 and has > 0 and has + cost.n > fair and not only
+  if b and not full and fits(b[2], cost) and b[1] <= now + ahead and (most == 0 or b[1] - now <= most) and (not only or b[1] <= now) then
     s = b[1]
-    b[2] = b[2] - cost
+    for i = 1, #limits do b[2][i] = b[2][i] - cost[i] end
     b.used, changed = true, true
   else
     if other and other.kind == 't' and other.since < came then
       wait = max(10000, other.till - late - now)
-      due, keep = wait, 2 ^ 50
+      due, keep, by = wait, 2 ^ 50, latest(cost)
       return true
     end
     s, block = earliest(max(now, last, hold), cost)
     if only and s > now then return true end
     if most > 0 and s - now > most then
       slots[#slots + 1] = -1 - (s - now)
+      reasons[#reasons + 1] = latest(cost)
       return false
     end
     if full or s > now + reach then
-      wait, due, keep = max(0, s - now - ahead), s - now, max(1, floor(fair / 8))
-      if not full and s > now + ahead and (cost > 1 or block and room < crowd) then
+      wait, due, keep, by = max(0, s - now - ahead), s - now, max(1, floor(fair / 8)), latest(cost)
+      -- Lighter entries would take the tokens that it waits for.
+      local heavy = cost[max(by, 1)] > 1
+      if not full and s > now + ahead and (heavy or block and room < crowd) then
         -- The member calls once a horizon to keep its claim.
-        stake('t', now + min(wait, horizon) + floor(horizon / 2), cost, #slots == 0)
+        stake('t', now + min(wait, horizon) + floor(horizon / 2), cost.n, #slots == 0)
         if staked then wait = min(wait, horizon) end
       end
       if full then
@@ -659,16 +815,16 @@ local function slot(cost, most, only)
         -- The member calls again when there is all that it lacks. Members before it may go in the
         -- meantime, so it calls once a horizon at least.
         lack, keep = min(fair - has, wish), 2 ^ 50
-        local after = floor((before + max(0, min(lack, floor(room / 2)) - cost)) * interval)
+        local after = floor((before + max(0, min(lack, floor(room / 2)) - cost.n)) * interval)
         if not staked then wait = max(0, s - now - ahead + min(after, horizon)) end
       end
       return true
     end
     take(s, cost)
   end
-  if apart and (only or s <= now + units.lead) then occupy(cost) end
-  prev, got = s, got + cost
-  if only then attempts = attempts + cost else wish = wish - cost end
+  if apart and (only or s <= now + units.lead) then occupy(need) end
+  prev, got, taken = s, got + cost.n, taken + need
+  if only then attempts = attempts + need else wish = wish - cost.n end
   slots[#slots + 1] = s - now
   return false
 end
@@ -676,12 +832,18 @@ end
 op = at
 while op <= ops do
   local what = ARGV[op]
-  local a, b, c = tonumber(ARGV[op + 1]), tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
+  local b, c = tonumber(ARGV[op + 2]), tonumber(ARGV[op + 3])
   if what == opTry then
-    if stop or slot(a, 0, true) then slots[#slots + 1] = -1 end
+    local cost = costs(ARGV[op + 1])
+    if giveup(cost) or slot(cost, 0, true) then slots[#slots + 1] = -1 end
   elseif what == opAsk and not stop then
+    local cost = costs(ARGV[op + 1])
     for _ = 1, b do
-      stop = slot(a, c, false)
+      if giveup(cost) then
+        slots[#slots + 1] = -1
+      else
+        stop = slot(cost, c, false)
+      end
       if stop then break end
     end
   end
@@ -704,6 +866,9 @@ for i, l in ipairs(limits) do
   if l.tat then
     set('t' .. i, l.tat)
     set('f' .. i, l.part)
+    local lows = {}
+    for k, x in ipairs(l.lows) do lows[k] = num(x[1]) .. ':' .. num(x[2]) end
+    if #lows > 0 or state['d' .. i] then set('d' .. i, table.concat(lows, ' ')) end
     ends = max(ends, l.tat)
     if l.kind == 'a' then
       set('i' .. i, l.span)
@@ -727,9 +892,9 @@ for i, l in ipairs(limits) do
     end
   end
 end
-local taken, again = 0, 0
+local again = 0
 if units then
-  taken = apart and min(allowed, lacking) or got
+  taken = apart and min(allowed, lacking) or taken
   if apart and lacking > 0 and taken == lacking then
     taken = max(taken, min(allowed, taken + units.likes))
     lacking = taken
@@ -755,7 +920,7 @@ end
 if keep >= 0 then
   local since = got > 0 and now or turn
   set('s:' .. me, num(now + max(0, wait) + 2 * horizon) .. ':' .. num(since) .. ':' .. num(lack))
-elseif wants[me] and want == 0 and inhand == 0 and waited >= 0 then
+elseif wants[me] and asks == 0 and inhand == 0 and waited >= 0 then
   gone['s:' .. me] = true
   wrote = true
 elseif lacked > 0 and got > 0 then
@@ -775,8 +940,13 @@ if #fields > 0 or wrote then
     redis.call('DEL', KEYS[2])
   elseif changed then
     for i, b in ipairs(back) do
-      if b[2] > 0 and (b.used or not b[3]) then
-        redis.call('ZADD', KEYS[2], num(b[1]), num(b[1]) .. ':' .. num(b[2]) .. ':' .. num(serial + i))
+      local left, alike = some(b[2])
+      if left > 0 and (b.used or not b[3]) then
+        local name = num(b[1]) .. ':' .. num(alike and left or 0) .. ':' .. num(serial + i)
+        if not alike then
+          for k, l in ipairs(limits) do name = name .. ':' .. num(l == units and 0 or b[2][k]) end
+        end
+        redis.call('ZADD', KEYS[2], num(b[1]), name)
       end
       if b[3] and b.used then redis.call('ZREM', KEYS[2], b[3]) end
     end
@@ -795,7 +965,7 @@ if publish.u then redis.call('PUBLISH', KEYS[1], 'u ' .. me) end
 
 local reply = { now, epoch, gen, max(0, hold - now), last - now, ends - now, wait, due, cap, taken,
   adaptive and adaptive.gaveup or 0, adaptive and adaptive.change or 0, keep, again, wanted and 1 or 0,
-  get('short') > now and 1 or 0 }
+  get('short') > now and 1 or 0, by, #slots }
 for _, l in ipairs(limits) do
   local x, y = 0, 0
   if l.tat then x = max(0, l.tat - now) end
@@ -805,4 +975,5 @@ for _, l in ipairs(limits) do
   reply[#reply + 1] = y
 end
 for _, s in ipairs(slots) do reply[#reply + 1] = s end
+for _, l in ipairs(reasons) do reply[#reply + 1] = l end
 return reply

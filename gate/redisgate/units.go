@@ -10,7 +10,7 @@ import "time"
 // keeps. The member keeps about as many units as its entries use at a time.
 //
 // If units are scarcer than slots, slots without a unit would be wasted. Then they come together
-// again, and also while entries of several costs wait.
+// again, and also while an entry waits that takes more than one.
 type units struct {
 	use     int                 // units of entries inside, and of slots that come with units
 	inside  int                 // units of entries inside alone
@@ -44,8 +44,8 @@ func (u *units) removeEntry(e *entry) {
 		return
 	}
 	delete(u.entries, e)
-	u.use -= e.cost
-	u.inside -= e.cost
+	u.use -= e.units
+	u.inside -= e.units
 	if took := instant() - e.since; u.work == 0 {
 		u.work = took
 	} else {
@@ -56,7 +56,7 @@ func (u *units) removeEntry(e *entry) {
 // takeBack takes back the units of a slot that is not used.
 func (u *units) takeBack(s slot) {
 	if s.units && s.lease == u.lease {
-		u.use -= s.cost
+		u.use -= s.claim.units
 	}
 }
 
@@ -69,20 +69,30 @@ func (g *Gate) hasSpare(cost int, now int64) bool {
 // assignUnits gives a slot its units, if there are enough.
 func (g *Gate) assignUnits(s *slot, now int64) bool {
 	u := &g.units
-	if s.units || g.ttl == 0 {
+	if s.units || g.ttl == 0 || s.claim.units == 0 {
 		return true
 	}
-	if !g.hasSpare(s.cost, now) {
+	if !g.hasSpare(s.claim.units, now) {
 		return false
 	}
-	u.use += s.cost
+	u.use += s.claim.units
 	s.units, s.lease = true, u.lease
 	return true
 }
 
 // apart reports whether slots and units are asked for apart.
 func (g *Gate) apart() bool {
-	return g.ttl > 0 && g.paced && g.heard && !g.units.tight && g.queue.even() && g.uniform()
+	return g.ttl > 0 && g.paced && g.heard && !g.units.tight && g.queue.light == g.queue.count && g.light()
+}
+
+// light reports whether no slot takes more than one unit.
+func (g *Gate) light() bool {
+	for i := range g.slots {
+		if g.slots[i].claim.units > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // lead is how long before a slot its units are asked for.
@@ -104,7 +114,7 @@ func (g *Gate) needs(now int64) (least, most int) {
 		if s.units {
 			continue
 		}
-		near += s.cost
+		near += s.claim.units
 		if in <= lead {
 			least = near
 		} else {
@@ -162,7 +172,7 @@ func (g *Gate) unitsAt(now int64) int64 {
 		idle := min(u.held, u.cap) - u.use
 		for i := range g.slots {
 			if s := &g.slots[i]; !s.units {
-				if idle -= s.cost; idle < 0 {
+				if idle -= s.claim.units; idle < 0 {
 					at = max(s.from-g.lead(), u.ask)
 					break
 				}
@@ -206,14 +216,14 @@ func (g *Gate) returnUnitlessSlots() {
 
 // reuseUnits makes a slot of units that Redis has noted for this member, if an entry needs nothing
 // else. That takes a subscription: a gate that would miss a hold has to ask.
-func (g *Gate) reuseUnits(cost int) (slot, bool) {
+func (g *Gate) reuseUnits(c *claim) (slot, bool) {
 	u := &g.units
 	now := instant()
-	if g.ttl == 0 || g.timed || !g.heard || g.held(now) || !g.hasSpare(cost, now) {
+	if g.ttl == 0 || g.timed || !g.heard || g.held(now) || !g.hasSpare(c.units, now) {
 		return slot{}, false
 	}
-	u.use += cost
-	return slot{until: never, cost: cost, epoch: g.link.epoch, units: true, lease: u.lease}, true
+	u.use += c.units
+	return slot{until: never, claim: c, epoch: g.link.epoch, units: true, lease: u.lease}, true
 }
 
 // leaseEnds returns the instant at which work with units must stop. It is an eighth of the time to

@@ -25,7 +25,7 @@ func TestScriptTakesBackNothingOthersHave(t *testing.T) {
 			a := s.call(t, append([]any{who, sec, 20_000, sec, epoch, gen, min(epoch, 1), 0, 0, 0, 0, 0, 1,
 				"w", 2 * sec, 5, sec / 64, 0, 0, 0, 0, 0, 0}, op...)...)
 			epoch = a[1]
-			return a[18:]
+			return a[20:]
 		}
 		call(0, "c", 0, "d", 1, 5, 0) // the window is full
 		mine := call(15*sec/10, "a", 0, "d", 1, 5, 0)
@@ -68,7 +68,7 @@ func TestScriptLapsedCostsNothing(t *testing.T) {
 				s.at(t, start+at, "one", 1000)
 				a := s.call(t, append(append([]any{"me", sec, 0, ahead, epoch, 0, min(epoch, 1), 0, 0, 0, 0, 0, 1}, limit...), op...)...)
 				epoch = a[1]
-				return a[18:]
+				return a[20:]
 			}
 			call(0, sec, "d", 1, count, 0)
 			var back []any
@@ -100,7 +100,7 @@ func TestScriptTakesBackTwins(t *testing.T) {
 		a := s.call(t, append([]any{"me", sec, 20_000, sec, epoch, 0, min(epoch, 1), 0, 0, 0, 0, 0, 1,
 			"w", sec, 2, sec / 128, 0, 0, 0, 0, 0, 0}, op...)...)
 		epoch = a[1]
-		return a[18:]
+		return a[20:]
 	}
 	call(0, "d", 1, 2, 0)
 	at := start + sec/2 + call(sec/2, "d", 1, 2, 0)[0]
@@ -159,7 +159,7 @@ func TestScriptUnitsOutliveSlots(t *testing.T) {
 		s.fresh()
 		s.at(t, start, "one", uptime)
 		a := s.call(t, "me", sec, 20_000, sec, 0, 0, 0, 0, 0, 0, 0, 0, 1, "c", 1, 10*sec, 0, 0, 0, 0, 0, 0, 0, "d", 1, 1, 0)
-		if got := len(a[18:]); got != want {
+		if got := len(a[20:]); got != want {
 			t.Errorf("a server that has been up for %d s gives %d units with a TTL of 10 s, want %d", uptime, got, want)
 		}
 	}

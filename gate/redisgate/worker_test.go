@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -45,10 +46,21 @@ type job struct {
 	For     time.Duration
 	HoldAt  time.Duration // when to call Hold, of a second; 0: never
 	Horizon time.Duration
+	Tokens  int  // in a window of the span, beside N and Units that count each entry as 1; 0: none
+	Cost    int  // of the most costly entry; 0: all cost 1
 	Skewed  bool // the server's clock is wrong by what is in the key "skew"
 }
 
 func (j job) limits() redisgate.Limits {
+	if j.Tokens > 0 {
+		tokens := redisgate.Window(j.Tokens, j.Span, &redisgate.WindowOptions{Guard: j.Guard})
+		j.Tokens = 0
+		all := j.limits()
+		for i := range all {
+			all[i] = redisgate.Each(all[i])
+		}
+		return append(all, tokens)
+	}
 	if j.Units > 0 {
 		units := redisgate.Concurrency(j.Units, &redisgate.ConcurrencyOptions{TTL: j.TTL})
 		j.Units = 0
@@ -97,7 +109,8 @@ func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			args := cmd.Args()
 			for i := 19 + 10*args[18].(int); i < len(args); i += 4 {
 				if args[i] == "v" {
-					c.late.Add(-args[i+2].(int64))
+					n, _ := strconv.ParseInt(args[i+2].(string), 10, 64) // the cost, as a delta
+					c.late.Add(-n)
 				}
 			}
 		}
@@ -154,11 +167,15 @@ func work(j job) {
 	for range j.Callers {
 		all.Go(func() {
 			for {
-				work, p, err := g.EnterContext(ctx, 1)
+				cost := 1
+				if j.Cost > 0 {
+					cost = 1 + rand.IntN(j.Cost)
+				}
+				work, p, err := g.EnterContext(ctx, cost)
 				if err != nil {
 					return
 				}
-				say("g " + strconv.FormatInt(time.Now().UnixNano(), 10))
+				say(fmt.Sprintf("g %d %d", time.Now().UnixNano(), cost))
 				if j.Work > 0 {
 					select {
 					case <-time.After(j.Work):
@@ -193,6 +210,7 @@ type worker struct {
 	begin  io.Writer
 	done   chan struct{} // closed when all it has said is in
 	grants []int64       // instants; read after done
+	costs  []int         // of these
 	leaves []int64
 	lost   []int64 // leases
 	holds  [][2]int64
@@ -242,7 +260,8 @@ func hire(t testing.TB, j job) *worker {
 			v, _ := strconv.ParseInt(f[1], 10, 64)
 			switch f[0] {
 			case "g":
-				w.grants = append(w.grants, v)
+				cost, _ := strconv.Atoi(f[2])
+				w.grants, w.costs = append(w.grants, v), append(w.costs, cost)
 			case "l":
 				w.leaves = append(w.leaves, v)
 			case "x":
