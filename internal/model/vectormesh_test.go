@@ -230,8 +230,12 @@ func (g *mesh) head(q *vector) bool {
 	return g.waiting[i] == q
 }
 
-// first reports the same, where entries that come through other gates are a queue of their own.
+// first reports the same, where entries that come through other gates are a queue of their own. So may be
+// any that come through a key, because the gate of a key can be made again.
 func (g *mesh) first(q *vector) bool {
+	if g.web.keyed(q.gate) {
+		return true
+	}
 	i := slices.IndexFunc(g.waiting, func(f *vector) bool {
 		return f.gate == q.gate && maps.Equal(f.through, q.through) && g.wants(f, q)
 	})

@@ -221,6 +221,7 @@ func (w web) bill(p, actual price) bill {
 				flow(m, asked, actual, keys, append(way[:len(way):len(way)], v))
 			}
 		case n.kind == "key":
+			b.viewed = b.viewed || w.views(n.members[0])
 			flow(n.members[0], asked, actual, slices.Concat(keys, way), nil)
 		case n.kind == "costs":
 			for i, m := range w.nodes[n.members[0]].members {
@@ -252,14 +253,15 @@ func (w web) bill(p, actual price) bill {
 	return b
 }
 
-// views reports whether a view names a gate of a composite.
+// views reports whether a view names a gate of a composite. What the gate of a key has is not known before
+// the key is used.
 func (w web) views(v int) bool {
 	for _, m := range w.nodes[v].members {
 		switch w.nodes[m].kind {
 		case "each", "cost", "costs":
 			return true
 		}
-		if w.views(m) {
+		if w.nodes[m].kind != "key" && w.views(m) {
 			return true
 		}
 	}
