@@ -217,7 +217,7 @@ const leftMark = math.MaxUint64
 // Take returns no mark: a ticket remembers the cost. Between Due and Take, slots may come back, but no entry
 // takes any.
 func (l *slotLimit) Take(_, _ int64, cost int) (mark uint64) {
-	l.add(-int64(cost))
+	l.add(-slots(cost))
 	return 0
 }
 

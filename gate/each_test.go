@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -401,4 +402,42 @@ func TestHeldCompositeNamedBesideItsMember(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a forgotten entry owes is counted as far as it can be.
+func TestForgottenDebt(t *testing.T) {
+	w, slots := gate.NewWindow(1<<30, time.Hour, nil), gate.NewConcurrency(9)
+	all := gate.All(w, slots)
+	var last gate.Pass
+	for range 5000 {
+		last, _ = all.TryEnter(1)
+		last.Leave(nil)
+	}
+	other, _ := all.TryEnter(1) // has its record
+	last.Settle(math.MaxInt)
+	other.Leave(nil)
+	if s := w.Stats(); s.InUse <= 1<<30 {
+		t.Errorf("%d in use", s.InUse)
+	}
+	if s := slots.Stats(); s.InUse != 0 {
+		t.Errorf("%d slots in use", s.InUse)
+	}
+	if _, ok := all.TryEnter(1); ok {
+		t.Error("admitted")
+	}
+}
+
+// A hold of keys alone goes by the clock of their Keyed.
+func TestHoldOfKeysAlone(t *testing.T) {
+	bubble.Mock(t, func(b *bubble.B) {
+		k := gate.NewKeyed(func(int) gate.Gate {
+			return gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Clock: b.Clock()})
+		}, &gate.KeyedOptions{Clock: b.Clock()})
+		all := gate.All(k.For(1))
+		all.Hold(time.Second)
+		q := newFates(b)
+		q.enter(context.Background(), all, "held", 1)
+		b.Advance(2 * time.Second)
+		q.want("held: 1s")
+	})
 }

@@ -89,7 +89,7 @@ func (p Pass) Leave(err error) {
 //
 // # Misuse
 //
-// Settle panics if actual is negative, and if the entry came with a cost for each gate.
+// Settle panics if actual is negative, and if the entry came with a cost for each of several gates.
 //
 // A second call panics, except where a Settle has no effect any more. There it does nothing: at a [Window]
 // that no longer counts the entry, and at a [Concurrency] after Leave. For a forgotten entry, and for one of a

@@ -150,11 +150,14 @@ func (a *Composite) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	// All holds of an entry have one clock: that of the members, or the real one if none has a clock. A
-	// first Change sets it, because the second one reads the present instant from it.
+	// All holds of an entry have one clock: that of the members, or of the Keyed if there are only keys, or
+	// the real one. A first Change sets it, because the second one reads the present instant from it.
 	h := &a.hold
 	clk := h.set.Clock()
-	if clk == nil {
+	switch {
+	case clk == nil && len(a.keys) > 0:
+		clk = a.keys[0].to.clock()
+	case clk == nil:
 		clk = timing.New(nil)
 	}
 	h.Change(func(int64) queue.Effect {

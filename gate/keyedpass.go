@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"sync"
+
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // keyMember is a Key, without the type of its key: a composite has keys of any type.
@@ -10,6 +12,8 @@ type keyMember interface {
 	Gate
 	// pinKey is Keyed.pin.
 	pinKey(ctx context.Context, wait bool) (pinnedKey, error)
+	// clock is that of the Keyed.
+	clock() *timing.Clock
 }
 
 // pinnedKey is a keyGate that is pinned, without the type of its key.

@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"time"
+
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // Key is the gate of one key of a [Keyed], as [Keyed.For] returns it. Use it where a [Gate] is asked for,
@@ -52,6 +54,8 @@ func (v Key[K]) pinKey(ctx context.Context, wait bool) (pinnedKey, error) {
 	}
 	return e, nil
 }
+
+func (v Key[K]) clock() *timing.Clock { return v.keyed().clk }
 
 // keyed returns the Keyed. It panics on the zero Key, which has none.
 func (v Key[K]) keyed() *Keyed[K] {

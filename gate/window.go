@@ -270,7 +270,13 @@ func (l *windowLimit) Take(now, _ int64, cost int) (mark uint64) {
 		l.open.add(cost)
 		return openMark
 	}
-	return l.log.push(now, cost)
+	return l.log.push(now, l.counted(cost))
+}
+
+// counted returns as many tokens of a cost as can be counted. A debt of n is enough to admit nothing. It is
+// capped, to leave room to count the entries after it.
+func (l *windowLimit) counted(cost int) int {
+	return min(cost, max(l.most, (math.MaxInt-l.log.used)/2), math.MaxInt-l.log.used)
 }
 
 // openMark is the mark of an entry that has yet to leave. Any other mark is the number of a run in the log.
@@ -308,8 +314,7 @@ func (l *windowLimit) leave(c queue.Claim, _ error) (mark uint64) {
 	l.Change(func(now int64) queue.Effect {
 		l.open.sub(c.Cost)
 		l.log.expire(now, l.span)
-		// A debt of n is enough to admit nothing. It is capped, to leave room to count the entries after it.
-		mark = l.log.push(now, min(c.Cost, max(l.most, (math.MaxInt-l.log.used)/2), math.MaxInt-l.log.used))
+		mark = l.log.push(now, l.counted(c.Cost))
 		return queue.Later // waits were estimated as if it left at the earliest instant
 	})
 	return mark
