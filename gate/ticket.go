@@ -74,11 +74,14 @@ type answer struct {
 	claim queue.Claim // its mark is openMark, and after Leave the number of the run in the log
 }
 
-var answers = sync.Pool{New: func() any { return new(answer) }}
-
+// newAnswer returns the pass of an admitted entry.
 func newAnswer(of *windowLimit, c queue.Claim) Pass {
-	a := answers.Get().(*answer)
-	a.of, a.claim = of, c
+	a, _ := of.answers.Get().(*answer)
+	if a == nil {
+		a = &answer{of: of}
+	}
+	a.claim = c
+	a.forget = !of.settles.Load() && of.entries.Add(1) > unsettled
 	return Pass{a, a.id(), c.Cost}
 }
 
@@ -88,8 +91,12 @@ func (a *answer) Leave(id uint64, _ int, err error) {
 	a.claim.Mark = a.of.leave(a.claim, err)
 }
 
-func (a *answer) Settle(id uint64, _, actual int) {
-	a.settle(id)
+func (a *answer) Settle(id uint64, cost, actual int) {
+	a.of.settles.Store(true)
+	if !a.settle(id) {
+		a.of.owe(actual - cost)
+		return
+	}
 	defer a.release()
 	a.of.settle(a.claim.Mark, a.claim.Cost, actual)
 	a.claim.Cost = actual
@@ -98,7 +105,6 @@ func (a *answer) Settle(id uint64, _, actual int) {
 // release ends a call of Leave or Settle, and frees the record if its pass is over.
 func (a *answer) release() {
 	if a.done() {
-		a.of = nil
-		answers.Put(a)
+		a.of.answers.Put(a)
 	}
 }

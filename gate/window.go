@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -57,7 +59,12 @@ type windowLimit struct {
 	held  int64     // the end of the hold: no entry is admitted before
 	open  total     // if until: the cost of entries that have yet to leave; they are not in the log
 	log   windowLog // of the entries that still count
-	line  []run     // the buffer of windowOutlook
+	// If until: records that no pass uses, whether a pass was settled, and how many there were before that.
+	// See unsettled.
+	answers sync.Pool
+	settles atomic.Bool
+	entries atomic.Int64
+	line    []run // the buffer of windowOutlook
 }
 
 // NewWindow returns a gate for at most n tokens in any span, none of them used. Nil options mean the
@@ -271,6 +278,17 @@ func (l *windowLimit) Take(now, _ int64, cost int) (mark uint64) {
 		return openMark
 	}
 	return l.log.push(now, l.counted(cost))
+}
+
+// owe charges what a forgotten entry cost beyond what it was charged, as of now. See Composite.owe.
+func (l *windowLimit) owe(more int) {
+	if more > 0 {
+		l.Change(func(now int64) queue.Effect {
+			l.log.expire(now, l.span)
+			l.log.push(now, l.counted(more))
+			return queue.Later
+		})
+	}
 }
 
 // counted returns as many tokens of a cost as can be counted. A debt of n is enough to admit nothing. It is

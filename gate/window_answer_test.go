@@ -257,8 +257,31 @@ func TestAnswerAllocates(t *testing.T) {
 		}
 		p.Leave(nil)
 	}
+	for range 5000 {
+		enter() // passes that are never settled are kept at first
+	}
 	if n := testing.AllocsPerRun(1000, enter); n > 0 {
 		t.Errorf("%v allocations for an entry", n)
+	}
+	// Of a forgotten pass, what is owed is charged when it is settled.
+	g.SetLimit(50, time.Hour)
+	first, _ := g.TryEnter(2)
+	first.Leave(nil)
+	other, _ := g.TryEnter(1)
+	other.Leave(nil)
+	before := g.Stats().InUse
+	first.Settle(5)
+	if used := g.Stats().InUse; used != before+3 {
+		t.Errorf("%d in use after a late Settle, before it %d", used, before)
+	}
+	kept, _ := g.TryEnter(2)
+	kept.Leave(nil)
+	kept.Settle(0)
+	if used := g.Stats().InUse; used != before+3 {
+		t.Errorf("%d in use after a Settle, want %d", used, before+3)
+	}
+	if panics(func() { kept.Settle(0) }) == "" {
+		t.Error("settled twice")
 	}
 }
 
