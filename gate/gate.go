@@ -71,8 +71,8 @@ func (p Pass) Leave(err error) {
 // It corrects the cost at every member, except those that were named by a view; see [Each]. An entry that
 // came with a cost for each gate is settled by [Pass.SettleEach].
 //
-// Settle after Leave can come too late at a composite, or a Window with UntilAnswer, that has admitted thousands of entries without a
-// Settle. It then forgets passes when they are left. A Settle of a forgotten pass refunds nothing, and charges
+// Settle after Leave can come too late at a composite, or a Window with UntilAnswer. One that has admitted
+// thousands of entries without a Settle forgets passes when they are left. A Settle of a forgotten pass refunds nothing, and charges
 // what the entry owes as of now. If the entry came with a cost for each gate, it charges all of it once more.
 // From the first Settle on, passes are kept.
 //
