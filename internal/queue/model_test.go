@@ -228,6 +228,9 @@ func (m *model) next() time.Duration {
 			if due := q.limit.Due(now, now, 0, head.set.head.claims()[head.number].Cost); due > now && due < Never {
 				next = min(next, m.since(due))
 			}
+			if q.due > now && q.due < Never { // the alarm: the head may count from earlier than now
+				next = min(next, m.since(q.due))
+			}
 		}
 	}
 	for _, e := range m.entries {
