@@ -11,8 +11,3 @@ func (s *Schedule) Follow(now int64, o *Schedule) {
 		s.SetBurst(now, int(o.burst))
 	}
 }
-
-// Faster reports whether the interval of s is shorter than that of o.
-func (s *Schedule) Faster(o *Schedule) bool {
-	return product(s.step, o.per).less(product(o.step, s.per))
-}
