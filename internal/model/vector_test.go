@@ -27,7 +27,7 @@ type stroll struct {
 	passes  map[int]gate.Pass
 	cancels map[int]context.CancelFunc
 	entries map[int]*vector
-	wrong   error // what an error of an entry should have said
+	errs    map[int]error // what entries came back with
 	held    []*payer
 	id      int
 	text    strings.Builder
@@ -175,9 +175,9 @@ func (w *stroll) check() error {
 			w.held = append(w.held, &payer{vector: w.entries[id], pass: w.passes[id]})
 		}
 		w.say("%v", o)
-	}
-	if w.wrong != nil {
-		return w.wrong
+		if err := w.names(w.entries[id], o.at, w.errs[id]); err != nil {
+			return err
+		}
 	}
 	return w.g.advance(int64(w.b.Now()))
 }
@@ -565,13 +565,12 @@ func (w *stroll) enter(v int, s step, d int64) {
 		o := told(id, int64(w.b.Now()), err)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		g.seen[id], w.passes[id] = o, pass
-		w.wrong = errors.Join(w.wrong, w.names(q, err))
+		g.seen[id], w.passes[id], w.errs[id] = o, pass, err
 	}()
 }
 
 // names checks that an error says which gate it is of: the place in the All, the kind and the plan.
-func (w *stroll) names(q *vector, err error) error {
+func (w *stroll) names(q *vector, at int64, err error) error {
 	var says string
 	var large *gate.CapacityError
 	var late *gate.DeadlineError
@@ -586,7 +585,7 @@ func (w *stroll) names(q *vector, err error) error {
 		}
 	case errors.As(err, &late):
 		says = late.Gate
-		if g.heldUntil(q) > g.now {
+		if g.heldUntil(q) > at {
 			return nil // the composite itself keeps it back
 		}
 	default:
@@ -628,7 +627,7 @@ func testVector(t *testing.T, checks int, rates func(*rapid.T) pace.Rate, kinds 
 		steps := drawSteps(rt, strings.Fields(kinds), rates, 40)
 		err := within(t, mock, func(b *bubble.B) error {
 			gates, g := p.build(b)
-			w := &stroll{b: b, gates: gates, g: g, passes: map[int]gate.Pass{}, cancels: map[int]context.CancelFunc{}, entries: map[int]*vector{}}
+			w := &stroll{b: b, gates: gates, g: g, passes: map[int]gate.Pass{}, errs: map[int]error{}, cancels: map[int]context.CancelFunc{}, entries: map[int]*vector{}}
 			return w.script(steps)
 		})
 		if err != nil {
