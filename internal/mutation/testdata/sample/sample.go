@@ -9,8 +9,8 @@ func Abs(n int) int {
 	return n
 }
 
-// Count counts down.
-func Count(n int) (steps int) {
+// Count counts down. Counting up, it does not come to an end: 64 bits take centuries to wrap around.
+func Count(n int64) (steps int64) {
 	for n > 0 {
 		n--
 		steps++
