@@ -44,8 +44,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"regexp"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -55,11 +59,27 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("adaptive", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	picture := fs.String("plot", "", "write the interval over time to this `file`, as SVG")
+	cells := fs.String("cells", "", "play only the worlds whose names match this `regexp`")
+	brief := fs.Bool("brief", false, "play only the adaptive gate, without its peers")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
+	}
+	match, err := regexp.Compile(*cells)
+	if err != nil {
+		fmt.Fprintf(stderr, "adaptive: -cells: %v\n", err)
+		return 2
+	}
+	all := slices.DeleteFunc(worlds(), func(w world) bool { return !match.MatchString(w.name) })
+	if len(all) == 0 {
+		fmt.Fprintf(stderr, "adaptive: -cells: no world matches %q\n", *cells)
+		return 2
+	}
+	n := len(clients)
+	if *brief {
+		n = 1
 	}
 	if fs.NArg() > 0 {
 		fmt.Fprintf(stderr, "adaptive: unexpected argument %q\n", fs.Arg(0))
@@ -79,73 +99,74 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		draw = func() error { return errors.Join(plotTo(f), f.Close()) }
 	}
-	if err := errors.Join(table(stdout), draw()); err != nil {
+	if err := errors.Join(table(stdout, all, n), draw()); err != nil {
 		fmt.Fprintln(stderr, "adaptive:", err)
 		return 1
 	}
 	return 0
 }
 
-// The worlds of the table.
-var (
-	jitters   = []float64{0, 0.2}
-	bursts    = []int{1, 5}
-	latencies = []float64{0.2, 1, 5, 20, 50}
-	tolds     = []float64{1, 0.6, 0.25} // intervals, in those of the far side
-)
+// clients are those of the table. The first one is the gate.
+var clients = []struct {
+	name string
+	make kind
+}{
+	{"adaptive", newGated},
+	{"plain rule", newFounding},
+	{"AWS SDK", newCubic},
+	{"fixed pace", newFixed},
+}
 
-// table plays every world and prints how it went.
-func table(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%-10s %6s %6s   %8s %9s   %s\n%-10s %6s %6s   %8s %9s   %8s %9s\n",
-		"", "", "", "adaptive", "", "founding rule",
-		"latency", "burst", "told", "goodput%", "throttled%", "goodput%", "throttled%"); err != nil {
+// table plays the worlds with the first n of the clients, and prints how it went.
+func table(out io.Writer, all []world, n int) error {
+	kinds := make([]kind, n)
+	top := fmt.Sprintf("%-34s %9s", "", "possible")
+	sub := fmt.Sprintf("%-34s %9s", "world", "calls/s")
+	for i := range kinds {
+		kinds[i] = clients[i].make
+		top += fmt.Sprintf("   %-13s", clients[i].name)
+		sub += fmt.Sprintf("   %6s %6s", "good%", "thr%")
+	}
+	if _, err := fmt.Fprintf(out, "%s\n%s\n", top, sub); err != nil {
 		return err
 	}
-	for _, jitter := range jitters {
-		for _, burst := range bursts {
-			for _, latency := range latencies {
-				for _, told := range tolds {
-					d := world{latency: latency, burst: burst, told: told, jitter: jitter, seed: 1}
-					if err := d.line(w, strconv.Itoa(burst)); err != nil {
-						return err
-					}
-				}
-			}
+	rows, stop := start(all, kinds)
+	defer stop()
+	for i, w := range all {
+		row := <-rows[i]
+		line := fmt.Sprintf("%-34s %9.1f", w.name, row.possible)
+		for _, o := range row.outcomes {
+			line += fmt.Sprintf("   %6.1f %6.1f", o.goodput, o.throttled)
 		}
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	for _, far := range []string{"bucket", "window"} {
-		for _, latency := range latencies {
-			for _, told := range tolds {
-				d := world{latency: latency, burst: 1, told: told, seed: 1, dear: true, window: far == "window"}
-				if err := d.line(w, far); err != nil {
-					return err
-				}
-			}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// line plays the world and prints how it went.
-func (d world) line(w io.Writer, far string) error {
-	now := new(virtual)
-	ours := d.play(now, newGated(now, d.asked()), nil)
-	now = new(virtual)
-	theirs := d.play(now, newFounding(now, d.asked()), nil)
-	_, err := fmt.Fprintf(w, "%-10s %6s %6s   %8.1f %9.1f    %8.1f %9.1f\n",
-		d.name(), far, strconv.FormatFloat(1/d.told, 'f', 2, 64)+"×",
-		ours.goodput(), ours.share(), theirs.goodput(), theirs.share())
-	return err
-}
-
-// name is how the table calls the latency.
-func (d world) name() string {
-	s := strconv.FormatFloat(d.latency, 'f', -1, 64)
-	if d.jitter > 0 {
-		s += fmt.Sprintf(" ±%.0f%%", 100*d.jitter)
+// start plays the worlds, several at once. Each has a channel for its row. stop ends that early, and waits.
+func start(all []world, kinds []kind) (rows []chan row, stop func()) {
+	for range all {
+		rows = append(rows, make(chan row, 1))
 	}
-	return s
+	var (
+		next    atomic.Int64
+		workers sync.WaitGroup
+	)
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(all) {
+					return
+				}
+				rows[i] <- all[i].row(kinds)
+			}
+		})
+	}
+	return rows, func() {
+		next.Store(int64(len(all)))
+		workers.Wait()
+	}
 }

@@ -40,19 +40,19 @@ func plotTo(w io.Writer) error {
 func panel(latency float64) (*plot.Plot, error) {
 	p := picture.New(fmt.Sprintf("round trip %v, told %.2f × the limit", latency, 1/0.6),
 		"time, in the far side's first intervals", "interval")
-	p.X.Min, p.X.Max = 0, float64(3*phase/unit)
+	p.X.Min, p.X.Max = 0, 3*phase
 	p.X.Tick.Marker = picture.Every(1000)
 	p.Y.Min, p.Y.Max = 0, 5
 	p.Y.Tick.Marker = picture.Every(1)
 	for _, burst := range bursts {
-		d := world{latency: latency, burst: burst, told: 0.6, seed: 1}
 		var points plotter.XYs
+		w := find(name("limit", latency, "burst", burst, times(0.6)))
 		now := new(virtual)
-		d.play(now, newGated(now, d.asked()), func(at, interval time.Duration) {
-			points = append(points, point(at, interval))
+		w.play(now, newGated(now, w), 1, func(at, interval time.Duration) {
+			points = append(points, point(w, at, interval))
 		})
 		points = append(points, plotter.XY{X: p.X.Max, Y: points[len(points)-1].Y})
-		line, err := steps(points)
+		line, err := stairs(points)
 		if err != nil {
 			return nil, err
 		}
@@ -61,11 +61,10 @@ func panel(latency float64) (*plot.Plot, error) {
 		p.Legend.Add(fmt.Sprintf("gate, burst %d", burst), line)
 	}
 	var points plotter.XYs
-	for at := time.Duration(0); at < 3*phase; at += phase {
-		interval, _ := limit(at)
-		points = append(points, point(at, interval), point(at+phase, interval))
+	for i, interval := range halving {
+		points = append(points, plotter.XY{X: float64(i) * phase, Y: interval}, plotter.XY{X: float64(i+1) * phase, Y: interval})
 	}
-	line, err := steps(points)
+	line, err := stairs(points)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +75,12 @@ func panel(latency float64) (*plot.Plot, error) {
 	return p, nil
 }
 
-func point(at, interval time.Duration) plotter.XY {
-	return plotter.XY{X: float64(at) / float64(unit), Y: float64(interval) / float64(unit)}
+func point(w world, at, interval time.Duration) plotter.XY {
+	return plotter.XY{X: w.units(at), Y: w.units(interval)}
 }
 
-// steps is a line that stays until the next point.
-func steps(points plotter.XYs) (*plotter.Line, error) {
+// stairs is a line that stays until the next point.
+func stairs(points plotter.XYs) (*plotter.Line, error) {
 	line, err := plotter.NewLine(points)
 	if err != nil {
 		return nil, err

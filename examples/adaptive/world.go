@@ -1,41 +1,132 @@
 package main
 
 import (
-	"container/heap"
+	"cmp"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-const (
-	unit     = time.Millisecond // the far side's first interval
-	phase    = 2000 * unit      // how long each limit lasts
-	leftOut  = 200 * unit       // of the start
-	possible = 1800 + 1000 + 2000
-
-	most    = 100                        // calls in a window
-	seconds = most * unit                // how long a window is, and the unit of what a hint tells
-	steady  = (3*phase - leftOut) / unit // possible where the limit stays
-)
-
-// world is the far side, and the way to it.
+// world is a far side, the way to it, and the program that calls it. The zero values of most fields mean that
+// something is not there. Lengths of time that are no [time.Duration] are in units.
 type world struct {
-	latency float64 // round trip, in units
-	burst   int     // tokens that the far side saves up
-	told    float64 // interval that the client was told, in units
-	jitter  float64 // each way takes half the latency, times 1 ± that
-	seed    uint64
-	dear    bool // the limit stays, and a refusal tells when to come again, in whole seconds
-	window  bool // … and it is a window of 100 calls, that slides
+	name string
+	unit time.Duration // the far side's first interval
+
+	told    float64       // interval that the client was told
+	slowest time.Duration // the longest interval of a client; 0: that of a gate with no options
+	callers int           // that make one call after the other; 0: always one more is ready
+	latency float64       // round trip
+	jitter  float64       // each way takes half the latency, times 1 ± that
+	tail    tail          // how the way back varies besides
+
+	limits steps         // the far side's interval; the zero value: there is no limit
+	burst  int           // calls that the limit's bucket saves up
+	window bool          // the limit is no bucket but a window of 100 units that slides
+	others steps         // the share of the bucket that other clients ask for
+	noise  noise         // refusals that have nothing to do with the pace
+	items  float64       // the share of the items that are always refused
+	hint   time.Duration // a refusal says when to come again, in multiples of this; 0: it says nothing
+
+	length   float64    // of the whole
+	counts   [2]float64 // the part of it that counts
+	measured bool       // possible is what a fixed pace gets, for lack of a formula
+	seeds    int        // how many plays the result is the median of; 0: one
+}
+
+// noise refuses a share of all calls.
+type noise struct {
+	share       float64
+	from, until float64 // when; until 0: for ever
+}
+
+// steps are values that follow each other. Each is valid for a span, and the last one stays.
+type steps struct {
+	span   float64
+	values []float64
+}
+
+// always is a value that stays.
+func always(x float64) steps { return steps{math.Inf(1), []float64{x}} }
+
+// at returns the value at an instant, and when the next one begins. Without values it is x.
+func (s steps) at(t, x float64) (value, until float64) {
+	if len(s.values) == 0 {
+		return x, math.Inf(1)
+	}
+	i := min(int(t/s.span), len(s.values)-1)
+	if i == len(s.values)-1 {
+		return s.values[i], math.Inf(1)
+	}
+	return s.values[i], float64(i+1) * s.span
+}
+
+// at returns the share at an instant, and when it changes.
+func (n noise) at(t float64) (share, until float64) {
+	switch {
+	case t < n.from:
+		return 0, n.from
+	case n.until == 0:
+		return n.share, math.Inf(1)
+	case t < n.until:
+		return n.share, n.until
+	}
+	return 0, math.Inf(1)
 }
 
 // asked is the interval that the client was told.
-func (d world) asked() time.Duration { return time.Duration(d.told * float64(unit)) }
+func (w world) asked() time.Duration { return w.span(w.told) }
 
-// outcome is how the far side answered, from the time on that counts.
-type outcome struct{ well, throttled, possible int }
+// span turns units into time, and units turns it back.
+func (w world) span(units float64) time.Duration { return time.Duration(units * float64(w.unit)) }
+func (w world) units(span time.Duration) float64 { return float64(span) / float64(w.unit) }
+func (w world) most() (longest time.Duration)    { return cmp.Or(w.slowest, max(time.Minute, w.asked())) }
+func (w world) random(stream uint64, seed int) *rand.Rand {
+	return rand.New(rand.NewPCG(uint64(seed), stream))
+}
 
-func (o outcome) goodput() float64 { return 100 * float64(o.well) / float64(o.possible) }
-func (o outcome) share() float64   { return 100 * float64(o.throttled) / float64(o.well+o.throttled) }
+// allows returns the shortest interval at an instant that the limit takes, in units, and when it changes.
+func (w world) allows(t float64) (interval, until float64) {
+	interval, until = w.limits.at(t, 0)
+	share, change := w.others.at(t, 0)
+	return max(w.told, interval/(1-share)), min(until, change)
+}
+
+// possible is how many calls can succeed in the time that counts: as many as the limit takes, as the callers can
+// make, and as the noise leaves.
+func (w world) possible() (calls float64) {
+	for t := w.counts[0]; t < w.counts[1]; {
+		limit, until := w.limits.at(t, 0)
+		others, change := w.others.at(t, 0)
+		noise, end := w.noise.at(t)
+		until = min(until, change, end, w.counts[1])
+		rate := 1 / w.told
+		if w.callers > 0 {
+			rate = min(rate, float64(w.callers)/w.latency)
+		}
+		rate *= 1 - noise
+		if limit > 0 {
+			rate = min(rate, (1-others)/limit)
+		}
+		calls += (until - t) * rate
+		t = until
+	}
+	return calls
+}
+
+// count is how the far side answered in the time that counts.
+type count struct{ well, throttled int }
+
+// outcome is a cell of the table: calls that succeeded, in percent of those that could, and calls that were
+// throttled, in percent of those sent.
+type outcome struct{ goodput, throttled float64 }
+
+// row is a line of the table.
+type row struct {
+	possible float64 // calls a second
+	outcomes []outcome
+}
 
 // client makes the calls.
 type client interface {
@@ -47,144 +138,142 @@ type client interface {
 	interval() time.Duration
 }
 
-// limit returns the far side's interval at that instant, and when it changes.
-func limit(at time.Duration) (interval, until time.Duration) {
-	switch {
-	case at < phase:
-		return unit, phase
-	case at < 2*phase:
-		return 2 * unit, 2 * phase
-	}
-	return unit, 1 << 62
-}
+// kind makes a client for a world.
+type kind func(now *virtual, w world) client
 
-// farSide admits or refuses calls.
-type farSide interface {
-	// take lets a call that arrives at now through, or throttles it and tells how long it
-	// will be until one is let through.
-	take(now time.Duration) (ok bool, after time.Duration)
-}
-
-// window is a far side that lets 100 calls through in any of its seconds.
-type window struct{ calls []time.Duration }
-
-func (w *window) take(now time.Duration) (bool, time.Duration) {
-	for len(w.calls) > 0 && w.calls[0] <= now-seconds {
-		w.calls = w.calls[1:]
-	}
-	if len(w.calls) == most {
-		return false, w.calls[0] + seconds - now
-	}
-	w.calls = append(w.calls, now)
-	return true, 0
-}
-
-// bucket is a far side that lets one call through in an interval, and saves some up.
-type bucket struct {
-	burst, tokens float64
-	filled        time.Duration // the instant that tokens stand for
-	stays         bool          // the interval does
-}
-
-func (b *bucket) take(now time.Duration) (bool, time.Duration) {
-	for b.filled < now {
-		interval, until := unit, now
-		if !b.stays {
-			interval, until = limit(b.filled)
+// row plays the world with each of its seeds and with each kind of client, and returns the medians.
+func (w world) row(kinds []kind) (r row) {
+	var possible []float64
+	good, bad := make([][]float64, len(kinds)), make([][]float64, len(kinds))
+	for seed := 1; seed <= max(1, w.seeds); seed++ {
+		most := w.possible()
+		if w.measured {
+			now := new(virtual)
+			most = float64(w.play(now, newFixed(now, w), seed, nil).well)
 		}
-		until = min(until, now)
-		b.tokens = min(b.tokens+float64(until-b.filled)/float64(interval), b.burst)
-		b.filled = until
+		possible = append(possible, most)
+		for i, of := range kinds {
+			now := new(virtual)
+			o := w.play(now, of(now, w), seed, nil)
+			good[i] = append(good[i], 100*float64(o.well)/most)
+			bad[i] = append(bad[i], 100*float64(o.throttled)/float64(max(1, o.well+o.throttled)))
+		}
 	}
-	// What floats lose is no reason to throttle.
-	if b.tokens < 1-1e-9 {
-		return false, unit
+	r.possible = median(possible) / w.span(w.counts[1]-w.counts[0]).Seconds()
+	for i := range kinds {
+		r.outcomes = append(r.outcomes, outcome{median(good[i]), median(bad[i])})
 	}
-	b.tokens--
-	return true, 0
+	return r
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
 }
 
 // play lets the client make all the calls it may, on a clock that starts at 0. It tells seen, if
 // that is not nil, each interval that the client goes by, and from when on.
-func (d world) play(now *virtual, c client, seen func(at, interval time.Duration)) (o outcome) {
+func (w world) play(now *virtual, c client, seed int, seen func(at, interval time.Duration)) (o count) {
 	var (
-		rng   = rand.New(rand.NewPCG(d.seed, 0))
+		way   = w.random(0, seed)
+		far   = w.farSide(seed)
+		ready = w.program(seed)
 		queue events
-		order int
 		last  time.Duration // interval seen last
+		end   = w.span(w.length)
+		begin = w.span(w.counts[0])
+		stop  = w.span(w.counts[1])
 	)
-	var far farSide = &bucket{burst: float64(d.burst), tokens: float64(d.burst), stays: d.dear}
-	if d.window {
-		far = new(window)
-	}
-	o.possible = possible
-	if d.dear {
-		o.possible = int(steady)
-	}
-	send := func(e event) {
-		order++
-		e.order = order
-		e.at = now.at + time.Duration(d.latency/2*float64(unit)*(1+d.jitter*(2*rng.Float64()-1)))
-		heap.Push(&queue, e)
-	}
 	for {
 		if x := c.interval(); seen != nil && x != last {
 			last = x
 			seen(now.at, x)
 		}
-		due := now.at + c.next()
-		if len(queue) == 0 || queue[0].at > due {
-			if due >= 3*phase {
+		due := time.Duration(math.MaxInt64)
+		if ready.some() {
+			due = now.at + c.next()
+		}
+		if queue.empty() || queue.first().at > due {
+			if due >= end {
 				return o
 			}
 			now.at = due
-			send(event{leave: c.enter()})
+			e := event{call: ready.take(), leave: c.enter()}
+			queue.push(e, now.at+w.way(way, 1))
 			continue
 		}
-		e := heap.Pop(&queue).(event)
-		now.at = e.at
-		if e.back {
-			e.leave(e.well, e.after)
-			continue
+		e := queue.pop()
+		if now.at = e.at; now.at >= end {
+			return o
 		}
-		if e.well, e.after = far.take(now.at); !d.dear {
-			e.after = 0
-		}
-		e.after = (e.after + seconds - 1) / seconds * seconds
-		if now.at >= leftOut && now.at < 3*phase {
-			if e.well {
-				o.well++
-			} else {
-				o.throttled++
+		switch e.stage {
+		case there:
+			e.well, e.after = far.take(now.at, e.call)
+			e.after = (e.after + w.hint - 1) / max(w.hint, 1) * w.hint
+			if now.at >= begin && now.at < stop {
+				if e.well {
+					o.well++
+				} else {
+					o.throttled++
+				}
 			}
+			e.stage = back
+			queue.push(e, now.at+w.way(way, w.tail.draw(way)))
+		case back:
+			e.leave(e.well, e.after)
+			if pause := ready.back(&e.call, e.well, e.after); pause > 0 {
+				queue.push(event{call: e.call, stage: awake}, now.at+pause)
+			} else {
+				ready.put(e.call)
+			}
+		case awake:
+			ready.put(e.call)
 		}
-		e.back = true
-		send(e)
 	}
 }
 
-// event is a call on its way: there, or back.
+// way is how long a call is on its way, there or back.
+func (w world) way(rng *rand.Rand, times float64) time.Duration {
+	return time.Duration(w.latency / 2 * float64(w.unit) * (1 + w.jitter*(2*rng.Float64()-1)) * times)
+}
+
+// tail is how the way back varies.
+type tail int
+
+const (
+	none      tail = iota
+	logNormal      // with a sigma of 1
+	pareto         // with an alpha of 1.5: its variance is infinite
+)
+
+// draw returns a factor that is 1 on average.
+func (t tail) draw(rng *rand.Rand) float64 {
+	switch t {
+	case logNormal:
+		return math.Exp(rng.NormFloat64() - 0.5)
+	case pareto:
+		const alpha = 1.5
+		return (alpha - 1) / alpha / math.Pow(1-rng.Float64(), 1/alpha)
+	}
+	return 1
+}
+
+// stage is where an event takes place.
+type stage uint8
+
+const (
+	there stage = iota // a call arrives at the far side
+	back               // its answer arrives
+	awake              // its caller makes it again
+)
+
+// event is a call at an instant.
 type event struct {
 	at    time.Duration
 	order int // of those at one instant
-	back  bool
+	call  call
+	stage stage
 	well  bool
 	after time.Duration
 	leave func(well bool, after time.Duration)
-}
-
-// events is a heap of them, the first to come on top.
-type events []event
-
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
-}
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *events) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	*q = (*q)[:last]
-	return e
 }
