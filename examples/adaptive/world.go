@@ -193,7 +193,7 @@ func (w world) play(now *virtual, c client, seed int, seen func(at, interval tim
 		if ready.some() {
 			due = now.at + c.next()
 		}
-		if queue.empty() || queue.first().at > due {
+		if queue.empty() || queue.first() > due {
 			if due >= end {
 				return o
 			}
@@ -202,8 +202,8 @@ func (w world) play(now *virtual, c client, seed int, seen func(at, interval tim
 			queue.push(e, now.at+w.way(way, 1))
 			continue
 		}
-		e := queue.pop()
-		if now.at = e.at; now.at >= end {
+		e, at := queue.pop()
+		if now.at = at; now.at >= end {
 			return o
 		}
 		switch e.stage {
@@ -267,10 +267,8 @@ const (
 	awake              // its caller makes it again
 )
 
-// event is a call at an instant.
+// event is a call that gets somewhere.
 type event struct {
-	at    time.Duration
-	order int // of those at one instant
 	call  call
 	stage stage
 	well  bool

@@ -81,10 +81,14 @@ func costlyWorlds(group string, limits steps, length float64) (all []world) {
 
 // at200 is a far side of 200 calls a second.
 func at200(group string, callers int, latency, length float64) world {
+	seeds := 5
+	if length > 20000 {
+		seeds = 3
+	}
 	return world{
 		name: name(group, callers, ms(latency)), unit: 5 * time.Millisecond,
 		told: 1, callers: callers, latency: latency,
-		length: length, counts: [2]float64{leftOut, length}, seeds: 5,
+		length: length, counts: [2]float64{leftOut, length}, seeds: seeds,
 	}
 }
 
@@ -99,10 +103,12 @@ func randomWorlds() (all []world) {
 			all = append(all, w)
 		}
 	}
-	for _, callers := range []int{64, 8, 1} {
-		for _, latency := range trips {
-			add(callers, latency, 10000, 0, shares...)
-		}
+	for _, latency := range trips {
+		add(64, latency, 10000, 0, shares...)
+	}
+	add(8, trips[1], 10000, 0, shares...) // with 20 ms, they would be as good as 64
+	for _, latency := range trips {
+		add(1, latency, 10000, 0, shares...)
 	}
 	add(1000, longTrip, 40000, 0, shares...)
 	for _, callers := range []int{64, 8, 1} {
@@ -176,7 +182,6 @@ func nodeWorlds() (all []world) {
 			w := at200("node", 64, latency, length).hinted(hint)
 			w.noise = noise{0.1, from, until}
 			w.measured = hint > 0
-			w.seeds = 3
 			stem := w.name
 			w.name, w.counts = stem+"/during", [2]float64{from, until}
 			all = append(all, w)
@@ -195,7 +200,6 @@ func itemWorlds() (all []world) {
 				w := at200("items", callers, latency, 40000).hinted(hint)
 				w.items = 0.01
 				w.measured = true
-				w.seeds = 3
 				all = append(all, w)
 			}
 		}
