@@ -57,7 +57,7 @@ type founding struct {
 }
 
 func newFounding(now *virtual, w world) client {
-	return &founding{now: now, asked: w.asked(), slowest: w.most(), every: w.asked(), last: -w.asked()}
+	return &founding{now: now, asked: w.asked(), slowest: w.longest(), every: w.asked(), last: -w.asked()}
 }
 
 func (f *founding) interval() time.Duration { return f.every }
@@ -98,9 +98,9 @@ func (f *fixed) enter() (leave func(well bool, after time.Duration)) {
 	return func(bool, time.Duration) {}
 }
 
-// cubic is the adaptive retry mode of the AWS SDKs, within the rate asked for: a token bucket whose rate follows
-// the curve of CUBIC (RFC 9438). It is unlimited until the first throttle. Like those, it pays no attention to hints.
-// The names and the numbers are those of the SDK for Go, aws/retry/adaptive_ratelimit.go. Time is in seconds.
+// cubic is the adaptive retry mode of the AWS SDKs, within the rate asked for: a token bucket with a rate that
+// follows the curve of CUBIC (RFC 9438). It is unlimited until the first throttle. Like those, it pays no attention
+// to hints. The names and the numbers are those of the SDK for Go, aws/retry/adaptive_ratelimit.go. Time is in seconds.
 type cubic struct {
 	now   *virtual
 	asked time.Duration

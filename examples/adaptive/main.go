@@ -1,38 +1,72 @@
-// Adaptive shows how well an adaptive gate finds a limit that it was not told:
+// Adaptive shows how well an adaptive gate finds a limit that it was not told, and how little it minds refusals that
+// have nothing to do with its pace:
 //
-//	go run ./examples/adaptive                # the table
-//	go run ./examples/adaptive -plot out.svg  # … and the interval over time, as a picture
+//	go run ./examples/adaptive                            # the table
+//	go run ./examples/adaptive -brief -cells '^random/'   # a part of it, of the gate alone
+//	go run ./examples/adaptive -plot out.svg              # the table, and a picture
 //
-// It plays a client that always has more to do than it may, and a far side that is a token
-// bucket and throttles what is too much. The far side's limit stays for 2,000 intervals, then
-// it halves for 2,000, then it doubles again. Nothing waits for real: the gate runs on a clock
-// of the program's own ([virtual]), and the whole thing takes a second or two. It is
+// It plays worlds. A world is a far side that refuses calls, the way to it, and a program that always has more calls
+// to make than it may. In each world, a client decides when the program may make the next call. Nothing waits for
+// real: the clients run on a clock of the program's own. So the whole table takes some ten seconds. It is
 // deterministic; two runs print the same.
 //
-// The columns:
+// # Clients
 //
-//   - latency: the round trip, in the far side's intervals. With "±20%" each way of each call
-//     takes half of it and up to a fifth more or less, so calls overtake each other.
-//   - burst: the tokens that the far side saves up.
-//   - told: the rate that the client believes in, as a multiple of the far side's.
-//   - goodput: calls that succeeded, in percent of those that the far side would have allowed.
-//   - throttled: calls that were throttled, in percent of those sent.
-//   - founding rule: the same for the plain rule, which doubles the interval once a generation
-//     and multiplies it by 0.9 on every success.
+//   - adaptive: a [gate.Adaptive].
+//   - plain rule: a throttle doubles the interval, once a generation. Every success of the generation multiplies it
+//     by 0.9.
+//   - AWS SDK: the adaptive retry mode of the AWS SDKs, within the rate asked for. It is unlimited until the first
+//     throttle, and then a token bucket with a rate that follows the curve of CUBIC. It has no use for Retry-After.
+//   - fixed pace: knows the far side's limit at any instant, and goes by it. It learns nothing from an answer. A
+//     Retry-After holds the call that was refused, and no other one.
 //
-// The lines below are about a far side with a limit that stays, and that says with each refusal when to
-// come again, in whole seconds of a hundred intervals: a token bucket, as above, and a window of 100
-// calls that slides, as the column burst says. There a refusal is dear: it holds up a hundred calls,
-// and six of those are a tenth of the run.
+// # Columns
 //
-// The first 200 intervals are left out. Goodput can be a little above 100, because the far side
-// may have saved something up by then.
+//   - possible: how many calls could succeed, in a second. The limit bounds them, and the rate asked for, and the
+//     number of callers. Refusals at random leave the rest of the share. Where callers sleep, there is
+//     no formula, so this is what the fixed pace gets.
+//   - good%: calls that succeeded, in percent of those. It can be a little above 100, because the far side may have
+//     saved something up when the counting began, and because chance may be kind.
+//   - thr%: calls that were throttled, in percent of those sent.
 //
-// A latency that varies makes calls arrive in clumps, and a far side with a burst of 1 refuses
-// those at any pace; one refusal doubles the interval for a round trip. So the lines with ±20%
-// and a latency of an interval or more are low for every client that keeps to that: for burst 1, the
-// best steady pace of a client that knows the limit all the time gets 95, 84, 54, 25 and 15 from top
-// to bottom, and for burst 5 at 50 intervals 85.
+// Where chance has a part, both are medians of several plays. The first 200 intervals do not count. The lines at the
+// end sum up a group of worlds: the mean and the least goodput, and the most throttled.
+//
+// # Worlds
+//
+// The slashes in a name separate what differs. A number with an x is the rate asked for, as a multiple of the
+// far side's.
+//
+//   - limit/LATENCY/burst/BURST/ASKED: a token bucket that saves up so many calls. After 2,000 intervals it gets half
+//     as fast, and after 2,000 more as fast as before. The latency is the round trip in intervals of the far side.
+//   - jitter/…: the same, and each way takes up to a fifth more or less. So calls overtake each other.
+//   - costly/FAR/LATENCY/ASKED: the limit stays. With each refusal, the far side says when to come again, in whole
+//     seconds of a hundred intervals. It is a bucket without a burst, or a window of 100 calls that slides.
+//     A refusal holds up a hundred calls, and six of those are a tenth of the run.
+//   - costly-moving/…: the same, and the limit halves or doubles every 2,000 intervals.
+//   - random/CALLERS/LATENCY/SHARE: 200 calls a second are asked for, and no limit is there. A share of the calls is
+//     refused, whatever the pace. Each caller makes one call after the other.
+//   - both/CALLERS/LATENCY/burst/BURST: a token bucket of 0.6 of the rate asked for, and 2 % refused at random.
+//   - moving/…: the limit halves or doubles every 4,000 intervals, and 1 % is refused at random.
+//   - others/CALLERS/LATENCY/ASKED: other clients use the same bucket, and take nothing of it, then half, then a
+//     quarter, then nothing.
+//   - node/CALLERS/LATENCY/WHEN: for a minute, one call in ten is refused. What counts is that minute, or the
+//     time from five seconds after it.
+//   - items/CALLERS/LATENCY: one item in a hundred is refused each time. Its caller tries it again after a backoff,
+//     and drops it after 20 throttles.
+//   - tail/CALLERS/LATENCY/TAIL/WHAT: some answers take very long. The way back takes a time from a log-normal
+//     distribution with a sigma of 1, or from a Pareto distribution with an alpha of 1.5. The rest is as in "both".
+//
+// With after1 or after60 in its name, a world says with each refusal to come again after so many seconds. A caller
+// that is refused sleeps for that long, whatever its client does.
+//
+// # What no pace can do
+//
+// A latency that varies makes calls arrive in clumps. A far side with a burst of 1 refuses those at any pace. One
+// refusal doubles the interval for a round trip. So the lines of "jitter" with a latency of an interval or more are
+// low for every client that keeps to that. With burst 1, the best steady pace that knows the limit at any instant,
+// and doubles its interval after a refusal, gets 95, 84, 54, 25 and 15 from top to bottom. With burst 5 and a
+// latency of 50 it gets 85.
 //
 // The exit status is 0 if all went well, 1 if the picture could not be written, and 2 if a flag
 // is wrong.
@@ -45,11 +79,8 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -58,8 +89,9 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("adaptive", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	picture := fs.String("plot", "", "write the interval over time to this `file`, as SVG")
+	picture := fs.String("plot", "", "draw some of the worlds to this `file`, as SVG")
 	cells := fs.String("cells", "", "play only the worlds whose names match this `regexp`")
+	seed := fs.Int("seed", 1, "the `first` of the numbers that chance begins with")
 	brief := fs.Bool("brief", false, "play only the adaptive gate, without its peers")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -99,74 +131,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		draw = func() error { return errors.Join(plotTo(f), f.Close()) }
 	}
-	if err := errors.Join(table(stdout, all, n), draw()); err != nil {
+	if err := errors.Join(table(stdout, all, n, *seed), draw()); err != nil {
 		fmt.Fprintln(stderr, "adaptive:", err)
 		return 1
 	}
 	return 0
-}
-
-// clients are those of the table. The first one is the gate.
-var clients = []struct {
-	name string
-	make kind
-}{
-	{"adaptive", newGated},
-	{"plain rule", newFounding},
-	{"AWS SDK", newCubic},
-	{"fixed pace", newFixed},
-}
-
-// table plays the worlds with the first n of the clients, and prints how it went.
-func table(out io.Writer, all []world, n int) error {
-	kinds := make([]kind, n)
-	top := fmt.Sprintf("%-34s %9s", "", "possible")
-	sub := fmt.Sprintf("%-34s %9s", "world", "calls/s")
-	for i := range kinds {
-		kinds[i] = clients[i].make
-		top += fmt.Sprintf("   %-13s", clients[i].name)
-		sub += fmt.Sprintf("   %6s %6s", "good%", "thr%")
-	}
-	if _, err := fmt.Fprintf(out, "%s\n%s\n", top, sub); err != nil {
-		return err
-	}
-	rows, stop := start(all, kinds)
-	defer stop()
-	for i, w := range all {
-		row := <-rows[i]
-		line := fmt.Sprintf("%-34s %9.1f", w.name, row.possible)
-		for _, o := range row.outcomes {
-			line += fmt.Sprintf("   %6.1f %6.1f", o.goodput, o.throttled)
-		}
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// start plays the worlds, several at once. Each has a channel for its row. stop ends that early, and waits.
-func start(all []world, kinds []kind) (rows []chan row, stop func()) {
-	for range all {
-		rows = append(rows, make(chan row, 1))
-	}
-	var (
-		next    atomic.Int64
-		workers sync.WaitGroup
-	)
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(all) {
-					return
-				}
-				rows[i] <- all[i].row(kinds)
-			}
-		})
-	}
-	return rows, func() {
-		next.Store(int64(len(all)))
-		workers.Wait()
-	}
 }

@@ -20,7 +20,7 @@ func TestTableAndPicture(t *testing.T) {
 		t.Fatalf("exit %d, standard error %q", code, errs.String())
 	}
 	checkPicture(t, file)
-	if lines, want := strings.Count(out.String(), "\n"), 2+len(bursts)*len(latencies)*len(tolds); lines != want {
+	if lines, want := strings.Count(out.String(), "\n"), 2+1+len(bursts)*len(latencies)*len(tolds)+3; lines != want {
 		t.Errorf("%d lines, want %d", lines, want)
 	}
 }
@@ -50,7 +50,7 @@ func checkPicture(t *testing.T, file string) {
 			}
 		}
 	}
-	if root != "svg" || paths < len(latencies)*(len(bursts)+1) {
+	if root != "svg" || paths < 2*3+2*4 {
 		t.Errorf("a %s with %d paths", root, paths)
 	}
 }
@@ -59,7 +59,7 @@ func checkPicture(t *testing.T, file string) {
 func TestDeterministic(t *testing.T) {
 	w := find("both/64/200ms/burst/5")
 	kinds := []kind{newGated, newFounding, newCubic, newFixed}
-	if a, b := fmt.Sprint(w.row(kinds)), fmt.Sprint(w.row(kinds)); a != b {
+	if a, b := fmt.Sprint(w.row(kinds, 1)), fmt.Sprint(w.row(kinds, 1)); a != b {
 		t.Errorf("%s and %s", a, b)
 	}
 }

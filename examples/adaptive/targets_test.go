@@ -53,7 +53,7 @@ var targets = []target{
 // The gate reaches its targets.
 func TestTargets(t *testing.T) {
 	all := worlds()
-	rows, stop := start(all, []kind{newGated, newFounding})
+	rows, stop := start(all, []kind{newGated, newFounding}, 1)
 	defer stop()
 	matched := make([]bool, len(targets))
 	for i, w := range all {

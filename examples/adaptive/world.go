@@ -81,7 +81,7 @@ func (w world) asked() time.Duration { return w.span(w.told) }
 // span turns units into time, and units turns it back.
 func (w world) span(units float64) time.Duration { return time.Duration(units * float64(w.unit)) }
 func (w world) units(span time.Duration) float64 { return float64(span) / float64(w.unit) }
-func (w world) most() (longest time.Duration)    { return cmp.Or(w.slowest, max(time.Minute, w.asked())) }
+func (w world) longest() time.Duration           { return cmp.Or(w.slowest, max(time.Minute, w.asked())) }
 func (w world) random(stream uint64, seed int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), stream))
 }
@@ -93,26 +93,33 @@ func (w world) allows(t float64) (interval, until float64) {
 	return max(w.told, interval/(1-share)), min(until, change)
 }
 
-// possible is how many calls can succeed in the time that counts: as many as the limit takes, as the callers can
-// make, and as the noise leaves.
+// possible is how many calls can succeed in the time that counts.
 func (w world) possible() (calls float64) {
 	for t := w.counts[0]; t < w.counts[1]; {
-		limit, until := w.limits.at(t, 0)
-		others, change := w.others.at(t, 0)
-		noise, end := w.noise.at(t)
-		until = min(until, change, end, w.counts[1])
-		rate := 1 / w.told
-		if w.callers > 0 {
-			rate = min(rate, float64(w.callers)/w.latency)
-		}
-		rate *= 1 - noise
-		if limit > 0 {
-			rate = min(rate, (1-others)/limit)
-		}
-		calls += (until - t) * rate
+		_, limit := w.limits.at(t, 0)
+		_, others := w.others.at(t, 0)
+		_, noise := w.noise.at(t)
+		until := min(limit, others, noise, w.counts[1])
+		calls += (until - t) * w.most(t)
 		t = until
 	}
 	return calls
+}
+
+// most is how many calls can succeed in a unit, at an instant. The callers make so many, the noise leaves a part of
+// those, and the limit takes no more than its own.
+func (w world) most(t float64) float64 {
+	rate := 1 / w.told
+	if w.callers > 0 {
+		rate = min(rate, float64(w.callers)/w.latency)
+	}
+	noise, _ := w.noise.at(t)
+	rate *= 1 - noise
+	if interval, _ := w.limits.at(t, 0); interval > 0 {
+		others, _ := w.others.at(t, 0)
+		rate = min(rate, (1-others)/interval)
+	}
+	return rate
 }
 
 // count is how the far side answered in the time that counts.
@@ -141,20 +148,21 @@ type client interface {
 // kind makes a client for a world.
 type kind func(now *virtual, w world) client
 
-// row plays the world with each of its seeds and with each kind of client, and returns the medians.
-func (w world) row(kinds []kind) (r row) {
+// row plays the world with each of its seeds and with each kind of client, and returns the medians. first is the
+// first seed.
+func (w world) row(kinds []kind, first int) (r row) {
 	var possible []float64
 	good, bad := make([][]float64, len(kinds)), make([][]float64, len(kinds))
-	for seed := 1; seed <= max(1, w.seeds); seed++ {
+	for seed := first; seed < first+max(1, w.seeds); seed++ {
 		most := w.possible()
 		if w.measured {
 			now := new(virtual)
-			most = float64(w.play(now, newFixed(now, w), seed, nil).well)
+			most = float64(w.play(now, newFixed(now, w), seed).well)
 		}
 		possible = append(possible, most)
 		for i, of := range kinds {
 			now := new(virtual)
-			o := w.play(now, of(now, w), seed, nil)
+			o := w.play(now, of(now, w), seed)
 			good[i] = append(good[i], 100*float64(o.well)/most)
 			bad[i] = append(bad[i], 100*float64(o.throttled)/float64(max(1, o.well+o.throttled)))
 		}
@@ -171,24 +179,18 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// play lets the client make all the calls it may, on a clock that starts at 0. It tells seen, if
-// that is not nil, each interval that the client goes by, and from when on.
-func (w world) play(now *virtual, c client, seed int, seen func(at, interval time.Duration)) (o count) {
+// play lets the client make all the calls it may, on a clock that starts at 0.
+func (w world) play(now *virtual, c client, seed int) (o count) {
 	var (
 		way   = w.random(0, seed)
 		far   = w.farSide(seed)
 		ready = w.program(seed)
 		queue events
-		last  time.Duration // interval seen last
 		end   = w.span(w.length)
 		begin = w.span(w.counts[0])
 		stop  = w.span(w.counts[1])
 	)
 	for {
-		if x := c.interval(); seen != nil && x != last {
-			last = x
-			seen(now.at, x)
-		}
 		due := time.Duration(math.MaxInt64)
 		if ready.some() {
 			due = now.at + c.next()
