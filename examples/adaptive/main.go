@@ -17,6 +17,8 @@
 //     by 0.9.
 //   - AWS SDK: the adaptive retry mode of the AWS SDKs, within the rate asked for. It is unlimited until the first
 //     throttle, and then a token bucket with a rate that follows the curve of CUBIC. It has no use for Retry-After.
+//     Its numbers are in seconds. After a throttle, it takes five of them to come back to 200 calls a second, and nine
+//     to come back to 1,000.
 //   - fixed pace: knows the far side's limit at any instant, and goes by it. It learns nothing from an answer. A
 //     Retry-After holds the call that was refused, and no other one.
 //

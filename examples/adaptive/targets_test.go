@@ -57,7 +57,8 @@ func TestTargets(t *testing.T) {
 	defer stop()
 	matched := make([]bool, len(targets))
 	for i, w := range all {
-		ours, plain := unpack(<-rows[i])
+		row := <-rows[i]
+		ours, plain := row.outcomes[0], row.outcomes[1]
 		for j, target := range targets {
 			if !regexp.MustCompile(target.cells).MatchString(w.name) {
 				continue
@@ -80,8 +81,6 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func unpack(r row) (ours, plain outcome) { return r.outcomes[0], r.outcomes[1] }
-
 // missed says what the target asks for and the gate has not reached.
 func (t target) missed(w world, ours, plain outcome) (s string) {
 	if ours.goodput < t.goodput {
@@ -94,4 +93,24 @@ func (t target) missed(w world, ours, plain outcome) (s string) {
 		s += fmt.Sprintf("throttled %.1f %%, want at most %.1f; ", ours.throttled, most)
 	}
 	return s
+}
+
+func TestMissed(t *testing.T) {
+	w := world{noise: noise{share: 0.02}}
+	for _, tt := range []struct {
+		target      target
+		ours, plain outcome
+		missed      bool
+	}{
+		{target{goodput: 85, throttled: 5}, outcome{85, 7}, outcome{99, 2}, false},
+		{target{goodput: 85, throttled: 5}, outcome{84.9, 7}, outcome{80, 2}, true},
+		{target{goodput: 85, throttled: 5}, outcome{85, 7.1}, outcome{80, 9}, true},
+		{target{goodput: 85, throttled: unbounded}, outcome{85, 99}, outcome{99, 2}, false},
+		{target{goodput: 85, throttled: 5, plain: true}, outcome{95, 7}, outcome{95.4, 2}, false},
+		{target{goodput: 85, throttled: 5, plain: true}, outcome{95, 7}, outcome{95.6, 2}, true},
+	} {
+		if s := tt.target.missed(w, tt.ours, tt.plain); (s != "") != tt.missed {
+			t.Errorf("%+v, %+v, %+v: %q", tt.target, tt.ours, tt.plain, s)
+		}
+	}
 }
