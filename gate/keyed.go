@@ -63,9 +63,10 @@ func (e *KeysError) Error() string {
 //
 // # Gates from elsewhere
 //
-// A key with a gate from elsewhere can be forgotten when the gate's Stats report Idle. The Keyed asks for them
-// when a pass of the gate is left. It also asks again after as long as the gate has been busy, or after the Idle
-// of the options if that is less. The same goes for a gate of this package that callers also enter directly.
+// A key with a gate from elsewhere can be forgotten when the gate's Stats report Idle. The Keyed asks for the
+// Stats when a pass of the gate is left. While the gate is busy, it asks again, each time after as long as the
+// gate has been busy so far, but after Idle at most. It treats a gate of this package in the same way if callers
+// also enter it directly.
 //
 // Some gates don't report when they are idle: a gate without Stats, what [Of] returns, and a composite with one
 // of these. Such a gate is forgotten after Idle without an entry, once all its passes are left.
