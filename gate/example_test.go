@@ -386,7 +386,7 @@ func ExampleAll() {
 }
 
 // One route is to be left alone; the other goes on, though both share the global limit.
-func ExampleAll_hold() {
+func ExampleComposite_Hold() {
 	global := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 100})
 	search := gate.All(global, gate.NewConcurrency(4))
 	items := gate.All(global, gate.NewConcurrency(8))

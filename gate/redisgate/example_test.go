@@ -178,6 +178,16 @@ func ExampleGate_TryEnter() {
 	// Output: false
 }
 
+func ExampleGate_TryEnterEach() {
+	llm := redisgate.New(nowhere(), "llm", redisgate.Limits{
+		redisgate.Window(50, time.Minute, nil),
+		redisgate.Window(30_000, time.Minute, nil),
+	}, nil)
+	_, ok := llm.TryEnterEach(1, 40_000) // could never be let in: Redis is not asked
+	fmt.Println(ok)
+	// Output: false
+}
+
 func ExampleGate_Do() {
 	g := redisgate.New(nowhere(), "jobs", redisgate.Limits{redisgate.Concurrency(5, nil)},
 		&redisgate.Options{Fallback: gate.All(), Timeout: 100 * time.Millisecond})
@@ -202,5 +212,11 @@ func ExampleGate_Reset() {
 		&redisgate.Options{Timeout: 50 * time.Millisecond})
 	g.Reset()
 	fmt.Println(g.Interval())
+	// Output: 20ms
+}
+
+func ExampleGate_Interval() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Adaptive(pace.PerSecond(50), nil)}, nil)
+	fmt.Println(g.Interval()) // until Redis has reported another one
 	// Output: 20ms
 }
