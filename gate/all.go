@@ -35,7 +35,8 @@ import (
 //
 // A call that the far side throttles has used a request, but no tokens. So when it is left with the throttle,
 // see [Throttled], gates named by a view such as Each keep their charge. The others refund theirs, unless the
-// entry was settled. If no gate was named by a view, every gate keeps its charge.
+// entry was settled. If no gate was named by a view, every gate keeps its charge. So does every gate after
+// any other error: the far side may have counted the call.
 //
 // # Order
 //

@@ -16,8 +16,9 @@ import (
 // [Group.Wait].
 //
 // Use [Group.GoCost] for a job that costs more than one token, and [Group.GoEach] for one with an
-// estimated cost. Use [Group.TryGo] for a job that must run now or not at all. Pipelines have their goroutines in a Group, too: see [Map] and the
-// package's documentation. A Group does not retry: see package retry.
+// estimated cost. Use [Group.TryGo] for a job that must run now or not at all. Pipelines have their
+// goroutines in a Group, too: see [Map] and the package's documentation. A Group does not retry:
+// see package retry.
 //
 // # Use
 //
