@@ -173,7 +173,7 @@ func ExampleConcurrency() {
 
 func ExampleGate_TryEnter() {
 	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Window(60, time.Minute, nil)}, nil)
-	_, ok := g.TryEnter(61) // could never be let in: Redis is not asked
+	_, ok := g.TryEnter(61) // it could never be admitted: Redis is not asked
 	fmt.Println(ok)
 	// Output: false
 }
@@ -183,7 +183,7 @@ func ExampleGate_TryEnterEach() {
 		redisgate.Window(50, time.Minute, nil),
 		redisgate.Window(30_000, time.Minute, nil),
 	}, nil)
-	_, ok := llm.TryEnterEach(1, 40_000) // could never be let in: Redis is not asked
+	_, ok := llm.TryEnterEach(1, 40_000) // it could never be admitted: Redis is not asked
 	fmt.Println(ok)
 	// Output: false
 }
