@@ -217,7 +217,7 @@ func (g *Group) Wait() error {
 
 // SetLimit limits the group to n goroutines, those that wait at a gate included. Use it to bound
 // the memory of many jobs; a gate alone does not. A negative n means no limit, which is the
-// default. With a limit of 0 nothing can start: TryGo returns false, and Go waits for the end of
+// default. With a limit of 0 nothing can start. TryGo returns false, and Go waits for the end of
 // the group's context, or without a gate for ever.
 //
 // Stages don't count: if a sink could not start, its pipeline would never move. SetLimit panics if

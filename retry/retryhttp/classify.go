@@ -15,8 +15,8 @@ import (
 )
 
 // StatusError stands for a response in an error. An error of RoundTrip wraps one if the response was
-// discarded for another attempt, and that was not made: because the context ended, or the body could
-// not be made again. Policy.OnRetry gets one for each response.
+// discarded for another attempt that could not be made. That is so if the context ended, or the body
+// could not be made again. Policy.OnRetry gets one for each response.
 type StatusError struct {
 	StatusCode int    // 503
 	Status     string // "503 Service Unavailable"
