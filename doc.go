@@ -11,7 +11,7 @@
 //   - [github.com/escapement-go/escapement/retry] answers "again?": a function that repeats a call,
 //     with every attempt through the gate, and an HTTP transport.
 //
-// They compose. Here at most 100 calls begin in a second, and at most 32 are under way:
+// They compose. Here calls begin at 100 a second, and at most 32 are under way:
 //
 //	g, ctx := group.WithContext(ctx)
 //	g.SetGate(gate.All(
@@ -23,8 +23,8 @@
 //	}
 //	err := g.Wait()
 //
-// All that goes by time takes a clock of github.com/benbjohnson/clock. So tests of what is built on
-// it run in milliseconds and are exact to the nanosecond.
+// Everything that depends on time takes a clock of github.com/benbjohnson/clock. So tests of a program
+// built on it run in milliseconds and are exact to the nanosecond.
 //
 // An escapement is the part of a clock that lets the train of gears through one tooth at a time.
 package escapement

@@ -33,9 +33,10 @@ import (
 // Use [Composite.EnterEach] where entries differ: it takes one cost for each gate. At a cost of 0, the entry
 // passes that gate by.
 //
-// An entry that the far side refuses, see [Throttled], has used none of its tokens. When it is left with the
-// throttle, gates that were named by a view, see Each, keep their charge. All others refund theirs, unless the
-// entry was settled. If no gate was named by a view, every gate keeps its charge.
+// A call that the far side throttles has used a request, but no tokens. So when it is left with the throttle,
+// see [Throttled], gates named by a view such as Each keep their charge. The others refund theirs, unless the
+// entry was settled. If no gate was named by a view, every gate keeps its charge. So does every gate after
+// any other error: the far side may have counted the call.
 //
 // # Order
 //
@@ -43,8 +44,8 @@ import (
 // same members are admitted in order of arrival.
 //
 // An entry that one member keeps back is in no entry's way at the other members. So entries that want those
-// alone can overtake it there. When that has happened eight times in turn, it queues at all members at once:
-// no later entry overtakes it any more.
+// alone can overtake it there, and then another member may keep it back. After eight such turns it queues at
+// all members at once: no later entry overtakes it any more.
 //
 // # Keys
 //
@@ -59,8 +60,8 @@ import (
 //
 // The gate of a key is treated in the same way if its clock differs from that of the others.
 //
-// Gates from elsewhere are left after every Adaptive and before all other members, the last one named first.
-// So a throttle has slowed down all entries before the slots of its entry are free.
+// Leave tells every Adaptive first. It then leaves the gates from elsewhere, the last one named first, and
+// then all other members. So a throttle slows the gate down before the slots of its entry are free.
 //
 // # Holds
 //
@@ -69,16 +70,16 @@ import (
 // shared member.
 //
 // When a hold ends, the entries of the composite find their members as if each had been held. A Rate or an
-// Adaptive has one token for them, and the next ones come at its pace. So there is no burst, even if other
-// entries have left the bucket full. A Window and a Concurrency admit as many as they have room for.
+// Adaptive has one token for them, and the next ones come at its pace. So there is no burst, even if the
+// member's bucket is full. A Window and a Concurrency admit as many as they have room for.
 //
-// An entry that waits at a gate from elsewhere when a hold begins requeues last once that gate admits it. A
-// hold does not change how many entries such a gate admits afterwards, nor how many the gate of a key does.
+// An entry that waits at a gate from elsewhere when a hold begins requeues last once that gate admits it.
+// After a hold, such a gate and the gate of a key admit entries as if there had been none.
 //
 // # Naming gates twice, and misuse
 //
 // A gate that is named several times, also in a composite, is charged once, at the highest of its costs. The
-// exception is a gate from elsewhere of a type that Go can't compare. All of nothing admits every entry.
+// exception is a gate from elsewhere of a type that Go can't compare. All() admits every entry.
 //
 // All panics on a nil gate, and on gates with different clocks. Gates of one composite share a lock from then
 // on.
@@ -272,9 +273,9 @@ func (a *Composite) Enter(ctx context.Context, cost int) (Pass, error) {
 //
 // EnterEach panics if ctx is nil, the number of costs is wrong, one is negative, or all are 0.
 //
-// Up to four costs allocate nothing in the long run. The composite remembers each combination of gates that
-// entries have passed by, in about a kilobyte. Keys of a [Keyed] that are passed by now and then cost more:
-// what is remembered of the last entry's keys is made again.
+// Up to four costs allocate nothing in the long run. The composite keeps about a kilobyte for each
+// combination of gates that entries have passed by. An entry that passes by other keys of a [Keyed] than
+// the entry before it costs more.
 func (a *Composite) EnterEach(ctx context.Context, each ...int) (Pass, error) {
 	if ctx == nil {
 		panic("gate: All.EnterEach: ctx must not be nil")

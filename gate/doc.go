@@ -45,7 +45,7 @@
 // nothing, and the entries behind it move up. A change of plan applies to all waiters at once.
 //
 // Entries of one gate are admitted first come, first served: light ones never overtake a heavy one. Entries
-// with other members of a composite can, see Order at [All].
+// that want other members of a composite can; see Order at [All].
 //
 // Enter fails if the context has ended, even if the gate has room. It fails at once if the wait is known to
 // outlast the context's deadline. The error then says how long the wait would have been.
@@ -60,7 +60,7 @@
 //	slots.Stats().Waiting // 400: more slots would help, a higher rate would not
 //
 // If no member counts them, a hold of the composite keeps them back, see HeldFor, or a gate from elsewhere
-// does. A first waiter that was overtaken too often queues at all members: then all of them count. The
+// does. A first waiter that was overtaken too often waits at all members: then each of them counts. The
 // example of the package is a program that does this.
 //
 // # Testing

@@ -142,7 +142,7 @@ func ExampleRate_SetRate() {
 		for g.Stats().Waiting == 0 {
 			runtime.Gosched()
 		}
-		g.SetRate(pace.PerSecond(1000)) // who waits need not wait for an hour
+		g.SetRate(pace.PerSecond(1000)) // the waiter need not wait for an hour
 	}()
 	fmt.Println(g.Wait(context.Background()))
 	// Output: <nil>
@@ -215,7 +215,7 @@ func ExampleNewPass() {
 	// 7: left
 }
 
-// printer is the keeper of a gate that somebody else wrote.
+// printer is the keeper of a gate of another author.
 type printer struct{}
 
 func (printer) Leave(id uint64, cost int, err error) { fmt.Printf("%d: left\n", id) }
@@ -352,7 +352,7 @@ func ExampleConcurrency_TryEnter() {
 func ExampleConcurrency_SetLimit() {
 	g := gate.NewConcurrency(3)
 	p, _ := g.TryEnter(2)
-	g.SetLimit(1) // one too many are in now: nobody enters until both have left
+	g.SetLimit(1) // one too many are in flight: no entry is admitted until both have left
 	_, ok := g.TryEnter(1)
 	fmt.Println(ok)
 	p.Leave(nil)
@@ -386,7 +386,7 @@ func ExampleAll() {
 }
 
 // One route is to be left alone; the other goes on, though both share the global limit.
-func ExampleAll_hold() {
+func ExampleComposite_Hold() {
 	global := gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 100})
 	search := gate.All(global, gate.NewConcurrency(4))
 	items := gate.All(global, gate.NewConcurrency(8))

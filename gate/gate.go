@@ -21,9 +21,9 @@ type Gate interface {
 	// outlast the context's deadline fails at once with a *[DeadlineError]. A cost that the gate can never
 	// admit fails with a *[CapacityError]. After any of these, the gate is as if the entry had not come.
 	//
-	// The wait is estimated when the entry arrives and when a plan changes. For the first waiter, it is
-	// estimated again by each member that blocks it. What entries with other members will take from a
-	// shared one is not foreseen.
+	// The wait is estimated when the entry arrives and when a plan changes. For the first waiter, each
+	// member that blocks it estimates again. No estimate foresees what entries with other members take
+	// from a shared one.
 	//
 	// Enter panics if ctx is nil or the cost less than 1.
 	Enter(ctx context.Context, cost int) (Pass, error)
@@ -71,10 +71,10 @@ func (p Pass) Leave(err error) {
 // It corrects the cost at every member, except those that were named by a view; see [Each]. An entry that
 // came with a cost for each gate is settled by [Pass.SettleEach].
 //
-// Settle after Leave can come too late at a composite, or a Window with UntilAnswer. One that has admitted
-// thousands of entries without a Settle forgets passes when they are left. A Settle of a forgotten pass refunds nothing, and charges
-// what the entry owes as of now. If the entry came with a cost for each gate, it charges all of it once more.
-// From the first Settle on, passes are kept.
+// At a composite, or a Window with UntilAnswer, the first Settle must not come too late. After thousands of
+// entries without one, the gate forgets passes when they are left. A Settle of a forgotten pass refunds nothing.
+// It charges, as of now, what the entry cost beyond its first charge. If the entry came with a cost for each
+// gate, it charges the whole cost once more. From the first Settle on, passes are kept.
 //
 // # At a Rate or an Adaptive
 //
@@ -82,10 +82,9 @@ func (p Pass) Leave(err error) {
 // overflowed the full bucket since then is not refunded.
 //
 // A Rate needs an account of its entries for that. It begins one at the first entry admitted at a cost above
-// 1, the first Settle, or a SetBurst that lowers the burst. An entry from before is refunded only the part of
-// its token that has not flowed in since. It is refunded nothing after a change of rate or a hold.
-//
-// An entry can be admitted just as its context ends. It is taken back then, but the account goes on.
+// 1 (even if its context ends just then), the first Settle, or a SetBurst that lowers the burst. An entry
+// from before is refunded only the part of its token that has not flowed in since. It is refunded nothing
+// after a change of rate or a hold.
 //
 // # Misuse
 //
@@ -105,7 +104,7 @@ func (p Pass) Settle(actual int) {
 
 // SettleEach is Settle with one cost for each gate, in the order in which they were named in [All]. Use it
 // for entries of [Composite.EnterEach]. At a gate that was named by a view, the cost stays, whatever is given
-// for it. A gate that was passed by must get 0: to be charged there later, enter it with at least 1.
+// for it. A gate that was passed by must get 0: where a charge may follow, enter with at least 1.
 //
 // A pass of a gate that is not an All is settled with one cost. SettleEach panics if the number of costs is
 // wrong, if one is negative, and if one is positive for a gate that was passed by. It also panics where

@@ -144,8 +144,7 @@ func (h *hold) Stats() (s Stats) {
 // Hold makes the composite admit no entry, waiting or new, until d from now. Use it when the far side asks for
 // a pause. It keeps out no entry that comes to a member in another way; see Holds at [All].
 //
-// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does it if d
-// is not positive.
+// Hold never shortens a hold. It does nothing if d is not positive.
 func (a *Composite) Hold(d time.Duration) {
 	if d <= 0 {
 		return

@@ -63,9 +63,10 @@ func (e *KeysError) Error() string {
 //
 // # Gates from elsewhere
 //
-// A key with a gate from elsewhere can be forgotten when the gate's Stats report Idle. The Keyed asks for them
-// when a pass of the gate is left. It also asks again after as long as the gate has been busy, or after the Idle
-// of the options if that is less. The same goes for a gate of this package that callers also enter directly.
+// A key with a gate from elsewhere can be forgotten when the gate's Stats report Idle. The Keyed asks for the
+// Stats when a pass of the gate is left. While the gate is busy, it asks again, each time after as long as the
+// gate has been busy so far, but after Idle at most. It treats a gate of this package in the same way if callers
+// also enter it directly.
 //
 // Some gates don't report when they are idle: a gate without Stats, what [Of] returns, and a composite with one
 // of these. Such a gate is forgotten after Idle without an entry, once all its passes are left.
@@ -89,7 +90,7 @@ type Keyed[K comparable] struct {
 
 	refused, abandoned atomic.Uint64 // entries that got no gate
 
-	room[K]
+	room room[K]
 }
 
 // NewKeyed returns a Keyed that gets the gate of each new key from make. Nil options mean the defaults.
@@ -118,8 +119,8 @@ func NewKeyed[K comparable](make func(K) Gate, o *KeyedOptions) *Keyed[K] {
 	if k.idle == 0 {
 		k.idle = int64(time.Minute)
 	}
-	k.keyed = k
-	k.alarm = timing.NewAlarm(k.clk, k.ring)
+	k.room.keyed = k
+	k.room.alarm = timing.NewAlarm(k.clk, k.room.ring)
 	return k
 }
 
@@ -183,9 +184,9 @@ func (k *Keyed[K]) For(key K) Key[K] { return Key[K]{k, key} }
 
 // Len returns the number of keys that are remembered. It is never above MaxKeys.
 func (k *Keyed[K]) Len() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.line)
+	k.room.mu.Lock()
+	defer k.room.mu.Unlock()
+	return len(k.room.line)
 }
 
 // Stats returns the sums over all keys that are remembered: the figures of a key are lost when it is forgotten.
@@ -194,9 +195,9 @@ func (k *Keyed[K]) Len() int {
 func (k *Keyed[K]) Stats() Stats {
 	refused := k.refused.Load()
 	sum := Stats{Refused: refused, NoRoom: refused, Abandoned: k.abandoned.Load(), Idle: true}
-	k.mu.Lock()
-	line := slices.Clone(k.line) // so that entries need not wait for a look at all gates
-	k.mu.Unlock()
+	k.room.mu.Lock()
+	line := slices.Clone(k.room.line) // so that entries need not wait for a look at all gates
+	k.room.mu.Unlock()
 	for _, e := range line {
 		s, ok := StatsOf(e.gate)
 		sum.Granted += s.Granted
@@ -260,18 +261,18 @@ func (k *Keyed[K]) vacate(ctx context.Context, wait bool, key K, fresh *keyGate[
 	if wait {
 		limit = max(2*k.max, tries)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.room.mu.Lock()
+	defer k.room.mu.Unlock()
 	// The clock is read once, so that the number of keys due by then is limited.
 	now := k.clk.Now()
 	for looks := 0; ; looks += batch {
 		if e := k.known(key); e != nil {
 			return e, nil
 		}
-		if len(k.line) < k.max {
+		if len(k.room.line) < k.max {
 			break
 		}
-		found, more := k.evict(now)
+		found, more := k.room.evict(now)
 		if found {
 			break
 		}
@@ -284,7 +285,7 @@ func (k *Keyed[K]) vacate(ctx context.Context, wait bool, key K, fresh *keyGate[
 		}
 	}
 	if fresh != nil {
-		k.add(fresh, now)
+		k.room.add(fresh, now)
 	}
 	return fresh, nil
 }
@@ -292,8 +293,8 @@ func (k *Keyed[K]) vacate(ctx context.Context, wait bool, key K, fresh *keyGate[
 // pause releases mu for a moment between two batches, so that other callers get it. It returns the cause if
 // the context has ended. mu is held again when it returns.
 func (k *Keyed[K]) pause(ctx context.Context) error {
-	k.mu.Unlock()
-	defer k.mu.Lock()
+	k.room.mu.Unlock()
+	defer k.room.mu.Lock()
 	runtime.Gosched()
 	err := timing.Ended(ctx)
 	if err != nil {

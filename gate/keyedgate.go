@@ -29,7 +29,7 @@ type keyGate[K comparable] struct {
 	// key is in the list. From then on, the goroutine that takes the list owns it.
 	next *keyGate[K]
 
-	// Guarded by Keyed.mu.
+	// Guarded by room.mu.
 	last    int64 // when used was last found set
 	due     int64 // the key is not forgotten before; never: not before the room is told
 	pos, at int32 // its index in the queue, and in the line
@@ -153,7 +153,7 @@ func (e *keyGate[K]) tell(least uint32) {
 		if !e.watch.CompareAndSwap(w, told) {
 			continue
 		}
-		list := &e.keyed.told
+		list := &e.keyed.room.told
 		for {
 			e.next = list.Load()
 			if list.CompareAndSwap(e.next, e) {
@@ -163,7 +163,7 @@ func (e *keyGate[K]) tell(least uint32) {
 	}
 }
 
-// retire takes the gate out of use for good, if a new one would behave exactly the same. Keyed.mu is held.
+// retire takes the gate out of use for good, if a new one would behave exactly the same. room.mu is held.
 //
 // It makes pins negative before it looks, so that no caller enters in between. Callers that fail to pin the key
 // meanwhile wait for mu. If the gate turns out to be busy, they find it again.

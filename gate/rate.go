@@ -28,8 +28,8 @@ type RateOptions = pace.Options
 // goroutines. See [pace.Options] for the slack.
 //
 // A caller may begin to run late after its grant. Until then, its tokens reduce the lateness that is made up
-// for. So the bound also holds for the instants at which callers run. The exception is a system that
-// delays more admitted callers at a time than the slack has tokens for.
+// for. So the bound also holds for the instants at which callers run, unless the system delays more admitted
+// callers at once than the slack has tokens for.
 //
 // # Entering, and changes of plan
 //
@@ -224,8 +224,7 @@ func (g *Rate) SetBurst(n int) {
 // Hold makes the gate admit no entry, waiting or new, until d from now. Use it when the far side asks for a
 // pause. Afterwards one token is there, and the next ones come at the rate: there is no burst.
 //
-// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does it if d
-// is not positive.
+// Hold never shortens a hold. It does nothing if d is not positive.
 func (g *Rate) Hold(d time.Duration) {
 	if d <= 0 {
 		return

@@ -156,8 +156,7 @@ func (g *Window) SetLimit(n int, span time.Duration) {
 // Hold makes the gate admit no entry, waiting or new, until d from now. Use it when the far side asks for a
 // pause. Afterwards as many are admitted as the window has room for.
 //
-// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does it if d
-// is not positive.
+// Hold never shortens a hold. It does nothing if d is not positive.
 func (g *Window) Hold(d time.Duration) {
 	if d <= 0 {
 		return

@@ -52,8 +52,8 @@
 //   - Stages without a function: [Batch] and [Flatten], [Merge] and [Tee].
 //   - Sinks: [ForEach], [Reduce], [Collect], [First], and the loop over [All].
 //
-// Sources and most stages buffer results, 64 by default. So a source has made up to 65 items
-// that no stage has taken yet.
+// Sources and most stages buffer results, 64 by default. So a source can be up to 65 items
+// ahead of the first stage.
 //
 // # How a pipeline ends
 //
@@ -80,10 +80,10 @@
 // [os/signal.NotifyContext]. Sources look at it, and end when it does. The second one is the
 // group's parent. It ends only when the pipeline takes too long to finish.
 //
-// So no new items come in, those in the pipeline are finished, and the sink returns without an
-// error. That includes items in buffers. If their calls must not begin after the stop, leave
-// Stage.Gate nil. Enter the gate inside the function, by [gate.Do] with the first context: items
-// that still wait there get that context's cause. The example Shutdown does all of this.
+// So no new items come in, all items in the pipeline are finished, also those in buffers, and
+// the sink returns without an error. If no call may begin after the stop, leave Stage.Gate nil.
+// Enter the gate inside the function, by [gate.Do] with the first context: items that still wait
+// there get that context's cause. The example Shutdown does all of this.
 //
 // # Stages with gates
 //

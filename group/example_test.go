@@ -102,6 +102,23 @@ func ExampleGroup_GoCost() {
 	// gate: cost must be at most the capacity of 8, got 9
 }
 
+// Each job is charged an estimate, and settles what it has cost.
+func ExampleGroup_GoEach() {
+	requests := gate.NewWindow(50, time.Minute, nil)
+	tokens := gate.NewWindow(10_000, time.Minute, nil)
+	var g group.Group
+	g.SetGate(gate.All(requests, tokens))
+	for _, used := range []int{900, 300, 1_200} {
+		g.GoEach(func(ctx context.Context) error {
+			pass, _ := gate.PassOf(ctx)
+			pass.SettleEach(1, used)
+			return nil
+		}, 1, 1_500) // one cost for each gate
+	}
+	fmt.Println(g.Wait(), requests.Stats().InUse, tokens.Stats().InUse)
+	// Output: <nil> 3 2400
+}
+
 // A job that can't start now is skipped.
 func ExampleGroup_TryGo() {
 	var g group.Group

@@ -16,8 +16,9 @@ import (
 // [Group.Wait].
 //
 // Use [Group.GoCost] for a job that costs more than one token, and [Group.GoEach] for one with an
-// estimated cost. Use [Group.TryGo] for a job that must run now or not at all. Pipelines have their goroutines in a Group, too: see [Map] and the
-// package's documentation. A Group does not retry: see package retry.
+// estimated cost. Use [Group.TryGo] for a job that must run now or not at all. Pipelines have their
+// goroutines in a Group, too: see [Map] and the package's documentation. A Group does not retry:
+// see package retry.
 //
 // # Use
 //
@@ -91,8 +92,8 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 // If the context ends before f could run, f never runs and nothing is taken from the gate. The
 // group fails with the context's cause, unless it has failed before. An error of entering fails the
 // group as one of f does. It may be a *[gate.CapacityError]. It may also be a
-// *[gate.DeadlineError], which comes as soon as the last job is known to start too late for the
-// context's deadline.
+// *[gate.DeadlineError], which comes as soon as a job is known to start too late for the context's
+// deadline.
 //
 // # Panics
 //
@@ -216,11 +217,11 @@ func (g *Group) Wait() error {
 
 // SetLimit limits the group to n goroutines, those that wait at a gate included. Use it to bound
 // the memory of many jobs; a gate alone does not. A negative n means no limit, which is the
-// default. With a limit of 0 nothing can start: TryGo returns false, and Go waits, without a gate
-// for ever.
+// default. With a limit of 0 nothing can start. TryGo returns false, and Go waits for the end of
+// the group's context, or without a gate for ever.
 //
 // Stages don't count: if a sink could not start, its pipeline would never move. SetLimit panics if
-// n is not negative and goroutines of the group are active. A negative n applies to later ones.
+// goroutines of the group are active, unless n is negative.
 func (g *Group) SetLimit(n int) {
 	if n < 0 {
 		g.sem = nil
@@ -234,8 +235,8 @@ func (g *Group) SetLimit(n int) {
 // Several groups can share a gate. A stage has a gate of its own, see [Stage].
 //
 // Where jobs retry, their attempts must enter the gate: give it to their retry.Policy, and none to
-// the group. With the same gate in both, each attempt is charged twice. Once jobs have all slots of
-// a [gate.Concurrency], no attempt is admitted, and nothing detects that.
+// the group. With the same gate in both, calls are charged twice. At a [gate.Concurrency], jobs
+// that hold all slots then wait for ever for those of their attempts, and nothing detects that.
 //
 // A zero Group gets a context of its own with its first gate, so that a failure reaches the jobs
 // that wait there. SetGate panics if goroutines of the group are active, and on a nil pointer of a

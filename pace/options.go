@@ -42,8 +42,8 @@ type Options struct {
 	// Precision says how much processor time may be spent on waking up in time. 0 means PrecisionAuto.
 	Precision Precision
 
-	// Clock is where the time comes from. Nil means the real clock. A mock that is set to more than
-	// a century from the present may stand still.
+	// Clock is where the time comes from. Nil means the real clock. A mock more than a century away
+	// from the present may stand still.
 	Clock clock.Clock
 }
 

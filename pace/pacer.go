@@ -20,8 +20,8 @@ import (
 //
 // # The bound
 //
-// After any idle time exactly Burst tokens are there. While they are, no more come, and nothing
-// runs. The next one comes an interval after the first of them was taken.
+// After any idle time exactly Burst tokens are there. Until one is taken, no more come, and
+// nothing runs. The next one comes an interval after that.
 //
 // So in any window of length w, at most Burst + rate·(w + Slack) tokens are granted, to any number of
 // receivers. A token counts from when the pacer saw that it was due, or that it had been taken. If
@@ -106,11 +106,10 @@ func (p *Pacer) SetRate(r Rate) {
 // Hold takes back the tokens that are there and grants none until d from now. Use it when the far
 // side asks for a pause, as with a Retry-After.
 //
-// At the end of the hold one token is there, or as much of one as there would be without the hold.
-// The others come at the rate, so there is no burst.
+// At the end of the hold at most one token is there, and no more than without the hold. The others
+// come at the rate, so there is no burst.
 //
-// Hold never shortens a hold: if it would end earlier than the present one, it does nothing. Nor does
-// it if d is not positive or the pacer is stopped.
+// Hold never shortens a hold. It does nothing if d is not positive or the pacer is stopped.
 func (p *Pacer) Hold(d time.Duration) {
 	if d <= 0 {
 		return

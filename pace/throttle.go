@@ -16,7 +16,7 @@ import (
 // The rate holds for the instants at which values are received. So values don't pile up for a slow
 // reader, beyond the Burst of the options.
 //
-// For a reader that already waits, the instant is the one at which Throttle saw that the value was
+// For a reader that already waits, it holds for the instants at which Throttle sees that a value is
 // due. If the system stops Throttle before it has sent the value, the next value can follow sooner.
 //
 // # The end

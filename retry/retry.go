@@ -17,11 +17,12 @@ import (
 // the defaults.
 //
 // The error is an *[Error], which matches both the last failure and the reason why there was no
-// further attempt. The result is then that of the last attempt, if there was one. If ctx is done, its [context.Cause] is the reason. If ctx is done from the start, f is not
-// called. If f panics or ends its goroutine, the gate is left all the same and the panic goes on.
+// further attempt. The result is then that of the last attempt, if there was one. If ctx is done,
+// its [context.Cause] is the reason. If ctx is done from the start, f is not called. If f panics or
+// ends its goroutine, the gate is left all the same and the panic goes on.
 //
-// Do starts no goroutine. A first attempt that succeeds without a gate, a bound on time and a
-// budget reads no clock and allocates nothing. Do panics if ctx or f is nil.
+// Do starts no goroutine. Without a gate, a bound on time and a budget, a call that succeeds
+// at once reads no clock and allocates nothing. Do panics if ctx or f is nil.
 func Do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
 	if ctx == nil {
 		panic("retry: Do: ctx must not be nil")

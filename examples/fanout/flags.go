@@ -142,8 +142,8 @@ func (o *options) check() error {
 	return nil
 }
 
-// windowOf returns the window that goes with a rate: as many as it makes in a second, or in
-// the smallest number of its own spans that is no shorter. The count stays exact.
+// windowOf returns the window that goes with a rate: as many calls as it makes in a second. If its own
+// spans don't add up to a second, the window is a little longer, so that the count stays exact.
 func windowOf(r pace.Rate) pace.Rate {
 	if r.IsUnlimited() {
 		return r

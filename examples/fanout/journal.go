@@ -30,8 +30,8 @@ type bin struct {
 // mostBins is finer than a picture can show.
 const mostBins = 240
 
-// newJournal returns a journal with bins that hold about ten calls at the rate asked for: with fewer, what
-// shows is which side of an edge a call fell on.
+// newJournal returns a journal with bins that hold about ten calls at the rate asked for. With fewer, the
+// picture shows on which side of an edge each call fell.
 func newJournal(o *options) *journal {
 	width := 10 * time.Millisecond
 	if !o.rate.IsUnlimited() {

@@ -1,5 +1,5 @@
-// Fanout is the full tour: it makes many calls at once, keeps a strict limit while it does, and has a flag for
-// most of what the library can do. For a first program see quickstart.
+// Fanout is the full tour: it makes many calls at once and keeps a strict limit. It has a flag for most of
+// what the library can do. For a first program see quickstart.
 //
 //	go run ./examples/fanout                        # 500 calls to an API of its own
 //	go run ./examples/fanout -urls list.txt         # fetch these, one URL a line

@@ -134,7 +134,7 @@ func (p *program) draw(o *options, f *fanout, end time.Time) error {
 	return pic.write(p.picture)
 }
 
-// watch stops the start of calls at the first signal and cuts those in flight at the second; a third one
+// watch stops the start of calls at the first signal and cuts those in flight at the second. A third one
 // ends the program, as if no goroutine watched. The function that it returns ends it.
 func watch(stop, cut context.CancelCauseFunc) (end func()) {
 	signals := make(chan os.Signal, 2)

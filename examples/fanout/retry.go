@@ -15,8 +15,8 @@ import (
 // mostRetries is far beyond what helps.
 const mostRetries = 1000
 
-// newPolicy returns the policy that the flags ask for, or nil if the calls are made once each and the
-// gate does not listen to how they went.
+// newPolicy returns the policy that the flags ask for. It returns nil if each call is made once and
+// the gate does not learn from errors.
 //
 // The gate is the policy's: each attempt enters it, not the call as a whole. So a retry pays its way,
 // and a call that waits to be made again holds no slot.
@@ -52,8 +52,8 @@ func (f *fanout) attempt(work context.Context, r *result) {
 	f.journal.add(r, f.gate.adaptive)
 }
 
-// verdict returns what the policy, and through it the gate, is told of an attempt: nil if it was
-// answered for good, by a 404 too.
+// verdict returns the error of an attempt for the policy and the gate. It is nil if the answer
+// is final, also if that is a 404.
 //
 // A throttle is not counted as an attempt if the gate listens, because that slows down and in the end
 // gives up. If it does not, only the count can put an end to it.

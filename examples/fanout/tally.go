@@ -43,7 +43,7 @@ func (t *tally) add(r *result) {
 	t.waited.add(r.Waited)
 }
 
-// rate returns the calls a second that were started, counted by the gaps between them: 500 calls
+// rate returns the calls a second that were started, counted by the gaps between them. 500 calls
 // at 100 a second take 4.99 s from the first to the last. It returns 0 for fewer than two.
 func (t *tally) rate() float64 {
 	if d := t.last.Sub(t.first); t.calls > 1 && d > 0 {

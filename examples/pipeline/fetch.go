@@ -126,8 +126,8 @@ func (f *fetcher) try(ctx context.Context, target string) (a answer, err error) 
 	case retry.VerdictThrottle:
 		after := retryhttp.RetryAfter(res.Header, time.Now())
 		f.window.Hold(min(after, longestHint)) // not this call alone
-		// It counts as a try: none of these gates slows down or gives up, as gate.Adaptive would,
-		// and a server that always says so must not be asked for ever.
+		// It counts as a try: none of these gates slows down or gives up, as gate.Adaptive would.
+		// A server that always says so must not be asked for ever.
 		return a, retry.After(after, statusError(a.status))
 	case retry.VerdictRetry:
 		return a, statusError(a.status)

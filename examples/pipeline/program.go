@@ -94,7 +94,7 @@ func (p *program) print(o *options) int {
 	return ok
 }
 
-// watch calls stop at the first signal, or when ctx ends, and cut at the second; a third one ends
+// watch calls stop at the first signal, or when ctx ends, and cut at the second. A third one ends
 // the program, as if no goroutine watched. The function that it returns ends it.
 func watch(ctx context.Context, stop, cut func()) (end func()) {
 	signals := make(chan os.Signal, 2)

@@ -47,7 +47,7 @@ func (a answer) write(w http.ResponseWriter) {
 }
 
 // writeHalf sends the header of a 200 and half of the body. The length is told, so that the other half
-// is missed, and the half is flushed, because net/http throws away what it holds back when it cuts.
+// is missed. The half is flushed, because net/http throws away what it holds back when it cuts.
 func (a answer) writeHalf(w http.ResponseWriter) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.message)+1))
 	w.WriteHeader(http.StatusOK)
@@ -56,8 +56,8 @@ func (a answer) writeHalf(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// set sends both generations of the fields, as real APIs do: the three of the IETF drafts up to 07,
-// and the two structured ones of the later drafts (draft-ietf-httpapi-ratelimit-headers).
+// set sends both generations of the fields, as real APIs do. These are the three of the IETF drafts
+// up to 07, and the two structured ones of later drafts (draft-ietf-httpapi-ratelimit-headers).
 func (q *quota) set(h http.Header) {
 	reset := ceilSeconds(q.Reset)
 	h.Set("RateLimit-Limit", strconv.Itoa(q.n))

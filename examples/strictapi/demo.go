@@ -7,7 +7,8 @@ import (
 
 // Demo returns the options of the API that the small example programs call. It allows 100 calls in any
 // second, 32 of them in flight, and takes 70 ms to answer one, more or less. A caller that goes over the
-// limit gets a 429, and a ban for the rest of the run if it calls again before Retry-After has passed.
+// limit gets a 429. If it calls again before Retry-After has passed, it is banned for the rest of the
+// run.
 func Demo() *Options {
 	return &Options{
 		Limit:       SlidingWindow(100, time.Second),

@@ -49,7 +49,7 @@ func Exponential(mean, longest time.Duration, seed uint64) Latency {
 	}
 }
 
-// LogNormal draws latencies as they are seen in the wild: half are below median, and a tail of slow
+// LogNormal draws latencies as they are seen in the wild. Half are below median, and a tail of slow
 // ones grows with sigma, the standard deviation of the logarithm. 0.5 is calm; with 1, one call in a
 // hundred takes ten times the median. None is longer than longest; a draw beyond it becomes longest.
 // It panics if median or longest is not positive, or if sigma is negative or not finite.
@@ -126,8 +126,8 @@ func bounded(d float64, longest time.Duration) time.Duration {
 }
 
 // unit returns a number in the open interval (0, 1), the call-th of the sequence of this seed. It is
-// SplitMix64 (Steele, Lea, Flood 2014), which can be entered at any place: a generator with state would
-// make a latency depend on which calls came before.
+// SplitMix64 (Steele, Lea, Flood 2014), which can be entered at any place. With a generator with state,
+// a latency would depend on which calls came before.
 func unit(seed uint64, call int) float64 {
 	z := seed + (uint64(call)+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

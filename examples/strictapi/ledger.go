@@ -70,8 +70,8 @@ func (l *Ledger) Wait(now time.Duration, n int) time.Duration {
 // Worst returns the largest sum in any span so far.
 func (l *Ledger) Worst() int { return l.worst }
 
-// Used returns the share of the limit that was in use between two instants: the average over time of the sum
-// that counts, by the limit. It is 0 if until is not after from. It takes time proportional to the number of
+// Used returns the share of the limit that was in use between two instants: the sum that counts, averaged
+// over time, by the limit. It is 0 if until is not after from. It takes time proportional to the number of
 // amounts.
 func (l *Ledger) Used(from, until time.Duration) float64 {
 	if until <= from {

@@ -43,8 +43,8 @@ type Verdict struct {
 }
 
 // SlidingWindow is the strictest kind of limit: at most n calls in any span of time, whenever it
-// begins. In terms of instants, at most n calls in any half-open [t, t+span), so that n calls at once
-// may follow n calls at once exactly span later.
+// begins. In terms of instants, at most n calls in any half-open [t, t+span). So n calls at once may
+// follow n calls at once exactly span later.
 //
 // Its meters hold the instants of at most n calls. A tolerance shortens the span.
 // It panics if n is below 1 or span is not positive.
@@ -63,15 +63,14 @@ func FixedWindow(n int, span time.Duration) Limit {
 	return fixedWindow{policy{n, span}}
 }
 
-// LeakyBucket lets calls drip through at n per span. Each call fills a bucket by one, the bucket leaks
-// at the rate, and a call that would make it hold more than burst is refused. So burst calls may come
-// at once, and after them one every span/n. The arithmetic is exact: span/n need not be a whole number
-// of nanoseconds.
+// LeakyBucket lets calls drip through at n per span. Each call fills a bucket by one, and the bucket
+// leaks at the rate. A call that would make it hold more than burst is refused. So burst calls may
+// come at once, and after them one every span/n. The arithmetic is exact: span/n need not be a whole
+// number of nanoseconds.
 //
 // It advertises n per span, whatever the burst. A tolerance lets a call come early but does not change
-// the rate: the call after it is due at the same instant as without it.
-// It panics if n or burst is below 1, if span is not positive, or if (n+burst)*span is more than
-// a time.Duration can hold, 292 years.
+// the rate: the next call is due at the same instant as without it. It panics if n or burst is below
+// 1, span is not positive, or (n+burst)*span is more than a time.Duration can hold, 292 years.
 func LeakyBucket(n int, span time.Duration, burst int) Limit {
 	checkLimit("LeakyBucket", n, span)
 	if burst < 1 {

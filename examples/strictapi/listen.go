@@ -76,7 +76,7 @@ func (s *Server) Close() error {
 		return nil
 	}
 	// The connections go first: a call that ended by cancel alone would still send an answer. That they
-	// are gone ends most calls, and cancel the others: net/http does not notice while there is
+	// are gone ends most calls, and cancel ends the others. net/http does not notice while there is
 	// something left to read, such as a pipelined request.
 	err := l.http.Close()
 	return errors.Join(err, l.end())
@@ -84,8 +84,8 @@ func (s *Server) Close() error {
 
 // Shutdown stops listening, lets the calls in flight come to their answers, and waits until all that
 // the server ran has ended. If ctx is done first it returns ctx's error, with calls still in flight and
-// no longer listening; Close then cuts them. A connection on which nothing was ever sent can take it
-// five seconds, as http.Server's Shutdown does; with nothing in flight, Close is as gentle and quicker.
+// no longer listening; Close then cuts them. A connection on which nothing was ever sent can take five
+// seconds, as in http.Server's Shutdown. With nothing in flight, Close is as gentle and quicker.
 func (s *Server) Shutdown(ctx context.Context) error {
 	l := s.listening
 	if l == nil {

@@ -20,9 +20,9 @@ type Arrival struct {
 
 const blockSize = 1024
 
-// arrivalLog is written once per entry and never moves one: a slice that grows by copying would hold
-// up every call that arrives while it does. Status is decided on arrival, and the few calls for which
-// it turns out otherwise are listed aside. So a snapshot needs the lock only to learn how far to read.
+// arrivalLog is written once per entry and never moves one. A slice that grows by copying would hold
+// up every call that arrives meanwhile. Status is decided on arrival, and the few calls for which it
+// turns out otherwise are listed aside. So a snapshot needs the lock only to learn how far to read.
 //
 // The server's lock guards it.
 type arrivalLog struct {

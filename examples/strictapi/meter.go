@@ -30,8 +30,8 @@ func (m *slidingMeter) Take(now time.Duration) Verdict {
 	return Verdict{OK: ok, Remaining: m.n - m.size, Reset: m.ring[m.head] - now + m.span}
 }
 
-// note keeps the latest n: when the calls in a window are more than n, room comes when all but the
-// latest n-1 have left it.
+// note keeps the latest n. If a window has more than n calls, room comes when all but the latest
+// n-1 have left it.
 func (m *slidingMeter) note(now time.Duration) {
 	if m.size == m.n {
 		m.head = (m.head + 1) % len(m.ring)
@@ -104,7 +104,7 @@ func (l leakyBucket) Meter(tolerance time.Duration) Meter {
 }
 
 // leakyMeter measures the bucket in drops so small that a call is span drops and n drops leak in a
-// nanosecond: both are whole numbers, whatever the rate. LeakyBucket has seen to it that nothing
+// nanosecond. Both are whole numbers, whatever the rate. LeakyBucket has seen to it that nothing
 // overflows: the level is at most burst·span + n·tolerance.
 type leakyMeter struct {
 	n         int64 // drops that leak in a nanosecond

@@ -60,9 +60,9 @@ func Always(f Fault) Mood {
 }
 
 // Share lets a share of all calls meet the fault f, drawn by the number of the call. 0 is none and 1 is
-// every call. Moods with the same seed draw the same calls, so each needs a seed of its own; the
-// latencies of a [Latency] with the same seed are independent.
-// It panics if share is not within [0, 1] or f is not valid: see the fields of [Fault].
+// every call. Moods with the same seed draw the same calls, so each needs a seed of its own. The
+// latencies of a [Latency] with the same seed are independent. It panics if share is not within [0, 1]
+// or f is not valid: see the fields of [Fault].
 func Share(share float64, f Fault, seed uint64) Mood {
 	if !(share >= 0 && share <= 1) {
 		panic(fmt.Sprintf("strictapi: Share: share must be within [0, 1], got %v", share))

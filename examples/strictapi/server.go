@@ -18,8 +18,8 @@ type Options struct {
 	// Limit is how many calls each client may make. nil means no limit.
 	Limit Limit
 
-	// Tolerance is how much too early a call may come and still be let through: for a sliding window,
-	// the time by which the window is shortened. It must be below the span of the limit, and of
+	// Tolerance is how much too early a call may come and still be admitted. For a sliding window, it
+	// is the time by which the window is shortened. It must be below the span of the limit, and of
 	// each limit that it is made of. 0 means none.
 	//
 	// Arrivals at a server jitter against the instants at which the client sent them, by microseconds
@@ -185,7 +185,7 @@ type call struct {
 // arrive takes the instant of a call, judges it, and writes it down.
 //
 // The instant is read under the lock. Read before it, two calls could be judged in the opposite order
-// of their instants, and then the limit would hold for something other than the log shows.
+// of their instants. The limit would then hold for something other than the log shows.
 func (s *Server) arrive(key, path string) call {
 	s.mu.Lock()
 	defer s.mu.Unlock()

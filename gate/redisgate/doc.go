@@ -13,8 +13,8 @@
 //
 // # Costs
 //
-// One call decides all limits of a gate, at one instant. A limit of [Each] counts every entry as 1, such as
-// requests beside tokens. [Gate.EnterEach] says what an entry costs at each limit:
+// One call decides all limits of a gate, at one instant. At a limit in [Each] every entry counts 1, such
+// as at one on requests beside one on tokens. [Gate.EnterEach] says what an entry costs at each limit:
 //
 //	llm := redisgate.New(client, "llm", redisgate.Limits{
 //		redisgate.Each(redisgate.Window(500, time.Minute, nil)), // requests
@@ -39,8 +39,8 @@
 //
 // Only the server's clock decides. The server sends a slot as a delay from now. The process counts
 // the delay from the arrival of the answer, so that no entry is early. The slot is void when delay
-// and guard (or slack) have passed since the call was sent, so that no entry is late. A process that
-// was stopped, or an answer that was held up, can't bring entries together.
+// and guard (or slack) have passed since the call was sent, so that no entry is late. So even after
+// a process was stopped or an answer held up, entries don't crowd together.
 //
 // # Words
 //

@@ -173,7 +173,17 @@ func ExampleConcurrency() {
 
 func ExampleGate_TryEnter() {
 	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Window(60, time.Minute, nil)}, nil)
-	_, ok := g.TryEnter(61) // could never be let in: Redis is not asked
+	_, ok := g.TryEnter(61) // it could never be admitted: Redis is not asked
+	fmt.Println(ok)
+	// Output: false
+}
+
+func ExampleGate_TryEnterEach() {
+	llm := redisgate.New(nowhere(), "llm", redisgate.Limits{
+		redisgate.Window(50, time.Minute, nil),
+		redisgate.Window(30_000, time.Minute, nil),
+	}, nil)
+	_, ok := llm.TryEnterEach(1, 40_000) // it could never be admitted: Redis is not asked
 	fmt.Println(ok)
 	// Output: false
 }
@@ -202,5 +212,11 @@ func ExampleGate_Reset() {
 		&redisgate.Options{Timeout: 50 * time.Millisecond})
 	g.Reset()
 	fmt.Println(g.Interval())
+	// Output: 20ms
+}
+
+func ExampleGate_Interval() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Adaptive(pace.PerSecond(50), nil)}, nil)
+	fmt.Println(g.Interval()) // until Redis has reported another one
 	// Output: 20ms
 }

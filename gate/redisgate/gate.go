@@ -36,8 +36,8 @@ type Options struct {
 	// Redis is back or their context ends. A gate.NewRate of a fair share of the limit keeps the
 	// process going at that rate; gate.All() admits every entry.
 	//
-	// An entry with a cost for each limit enters it with the highest of these, and is settled for the
-	// highest. A limit of [Each] has no say in that.
+	// An entry with a cost for each limit enters it with the highest of these, and settles for the
+	// highest. Costs at limits in [Each] don't count.
 	//
 	// A hold of this gate counts at the fallback, too. An entry that the fallback admits during a
 	// hold gives its pass back and requeues last.
@@ -52,10 +52,10 @@ type Options struct {
 // differ, as with two releases at once, each member goes by its own numbers and by what all members
 // have been granted. Limits are then matched by their position in [Limits].
 //
-// An entry that finds the queue empty costs one round trip. An entry that has to wait does so in
-// this process, first in, first out. Slots are asked for many waiting entries together, whatever each costs. Enter never
-// blocks on Redis: it returns when its context ends. TryEnter has no context, and waits for the
-// answer, at most for the timeout.
+// An entry that finds the queue empty costs one round trip. An entry that has to wait does so in this process,
+// first in, first out. One call asks for the slots of many waiting entries, whatever each costs. Enter never
+// blocks on Redis: it returns when its context ends. TryEnter has no context, and waits for the answer, at most
+// for the timeout.
 //
 // An entry may have a cost for each limit, see [Each] and [Gate.EnterEach]. [gate.Pass.Settle] and
 // [gate.Pass.SettleEach] correct it, once, before or after Leave. After Leave they move tokens, but not units:

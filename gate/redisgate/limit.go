@@ -40,9 +40,8 @@ type Limits []Limit
 //		redisgate.Each(redisgate.Concurrency(40, nil)),          // requests under way
 //	}
 //
-// [gate.Pass.Settle] corrects the cost at the other limits. A throttle, see [gate.Throttled], says that nothing
-// was done: if a limit of the gate is one of Each, the cost at the others comes back with Leave, unless the
-// entry was settled.
+// [gate.Pass.Settle] corrects the cost at the other limits. If an entry is left with a throttle, see
+// [gate.Throttled], nothing was done: Leave refunds its cost at the other limits, unless it was settled.
 func Each(l Limit) Limit {
 	l.each = true
 	return l
@@ -132,7 +131,7 @@ type WindowOptions struct {
 }
 
 // Window is a sliding window: it grants at most n tokens in any span, all at once if there is
-// demand. Then it grants none until the first of them is a span and the guard ago.
+// demand. Then it grants none until a span and the guard have passed since the first of them.
 //
 // It counts tokens by cells, each a 128th of the span long, so that it takes the same small room
 // for any n. An entry may count for up to one cell longer than it must.

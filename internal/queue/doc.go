@@ -21,8 +21,8 @@
 //     another too often insists: it is parked at all its limits until it is admitted.
 //   - A waiting entry is charged nothing. So an entry that gives up costs nothing, and a change of a limit's
 //     plan applies to all waiting entries.
-//   - The lock of the Group guards all state, except what a [Freezer] has handed out. While a head is
-//     parked at a Queue, its limit is frozen: its state is under the lock.
+//   - The lock of the Group guards all state, except that of a [Freezer] that is not frozen. While a
+//     head is parked at a Queue, its limit is frozen.
 //   - Before the lock is released, every head that can be admitted is. Callers are woken only after that, so
 //     that they don't contend for the lock.
 //

@@ -10,16 +10,16 @@
 //
 // The algorithm is GCRA, the virtual scheduling form of the leaky bucket (ITU-T I.371, annex A).
 // All that is remembered of the past is the theoretical arrival time, TAT: the instant at which the
-// bucket is full again. An entry of cost c moves it to max(TAT, arrival) + c·interval. The entry is
-// allowed from the instant TAT − burst·interval on.
+// bucket is full again. An entry of cost c moves it to max(TAT, arrival) + c·interval. It is
+// allowed from burst·interval before that new TAT on.
 //
 // For a rate of n (reduced) events per span, instants are counted in units of 1/n of a nanosecond.
 // So an interval is a whole number of units and nothing is ever rounded. 128 bits hold a hundred
 // years of the finest unit.
 //
-// Clocks, however, show whole nanoseconds. An entry that is due in between goes at the next one.
-// That is not counted as lateness, because the roundings would add up. So a TAT that lies less than
-// a nanosecond before the arrival stands.
+// Clocks, however, show whole nanoseconds: an entry that is due in between goes at the next one.
+// Such roundings must not add up. So a TAT less than a nanosecond before the arrival is kept, in
+// place of the arrival.
 package schedule
 
 import "math"

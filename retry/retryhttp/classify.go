@@ -14,9 +14,9 @@ import (
 	"github.com/escapement-go/escapement/retry"
 )
 
-// StatusError stands for a response in an error. An error of RoundTrip wraps one where a
-// response was discarded for another attempt that was then not made. That is so if the context ended,
-// or the body could not be made again. Policy.OnRetry gets one for each response.
+// StatusError stands for a response in an error. An error of RoundTrip wraps one if the response was
+// discarded for another attempt that could not be made. That is so if the context ended, or the body
+// could not be made again. Policy.OnRetry gets one for each response.
 type StatusError struct {
 	StatusCode int    // 503
 	Status     string // "503 Service Unavailable"

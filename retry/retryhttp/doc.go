@@ -94,7 +94,7 @@
 // The reset is in whole seconds, rounded up, so 1 means "within a second". A server that admits 100 a
 // second evenly has nothing left after each response. To wait for a second each time would admit one
 // a second. So if the policy says that units come back more than once a second, the hold lasts for
-// one unit. It then counts from when the attempt entered the gate.
+// one unit. That hold counts from the instant at which the attempt entered the gate.
 //
 // The gate is held by [gate.Hold]. That works for a Rate, a Window, an Adaptive, a composite of
 // [gate.All], and a key of [gate.Keyed.For] with one of these. A Concurrency by itself is not held.

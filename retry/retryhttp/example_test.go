@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,6 +102,37 @@ func ExampleTransport_gate() {
 	// Output:
 	// server: GET 200
 	// 1 host, 1 call
+}
+
+// A request is charged the tokens that it may cost, and settled when its answer says what it did.
+func ExampleTransport_cost() {
+	srv := moody()
+	defer srv.Close()
+	requests := gate.NewWindow(50, time.Minute, nil)
+	tokens := gate.NewWindow(90_000, time.Minute, nil)
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Base:   srv.Client().Transport,
+		Policy: &retry.Policy{Gate: gate.All(gate.Each(requests), tokens)},
+		Cost: func(req *http.Request) []int {
+			most, _ := strconv.Atoi(req.URL.Query().Get("max_tokens"))
+			return []int{most}
+		},
+	}}
+	resp, err := client.Get(srv.URL + "?max_tokens=1500")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(requests.Stats().InUse, tokens.Stats().InUse)
+	if pass, ok := gate.PassOf(resp.Request.Context()); ok {
+		pass.Settle(900)
+	}
+	fmt.Println(requests.Stats().InUse, tokens.Stats().InUse)
+	// Output:
+	// server: GET 200
+	// 1 1500
+	// 1 900
 }
 
 func ExampleTransport_CloseIdleConnections() {

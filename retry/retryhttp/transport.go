@@ -38,10 +38,11 @@ type Transport struct {
 
 	// Cost returns what a request costs at the gate, as [retry.WithCost] takes it: one cost, or one for each
 	// gate of a [gate.All]. Every attempt pays it. It is called once per call, must not change the request,
-	// and must leave its body alone. Nil means what retry.WithCost has said of the request's context, or 1.
+	// and must leave its body alone. Nil means the costs that retry.WithCost gave the request's context, or
+	// 1.
 	//
 	// To settle the actual cost, use [gate.PassOf] with the context of the response's Request. Do so once,
-	// when the cost is known, even if the body is at its end.
+	// when the cost is known, also after the end of the body.
 	Cost func(*http.Request) []int
 
 	// Classify judges the outcome of an attempt: a response, or an error if the response is nil. It
