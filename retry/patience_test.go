@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/bubble"
+	"github.com/escapement-go/escapement/pace"
 	"github.com/escapement-go/escapement/retry"
 )
 
@@ -106,6 +108,86 @@ func TestDefaultThrottledForEver(t *testing.T) {
 			b.Errorf("%d attempts, ended at %v: %v", len(r.starts), r.end, r.err)
 		}
 	})
+}
+
+// among is what becomes of 100 items, by the instants at which their calls return.
+type among struct {
+	at       [100]time.Duration
+	errs     [100]error
+	attempts int // at the first item
+}
+
+// callItems makes a call for each item, every so often. If refused is not nil, each attempt at the first item ends with
+// it. All others succeed. An attempt takes 50 ms.
+func callItems(b *bubble.B, g gate.Gate, every time.Duration, refused error) (r among) {
+	begin := b.Now()
+	p := &retry.Policy{Gate: g, Clock: b.Clock()}
+	done := make(chan struct{})
+	for i := range r.at {
+		go func() {
+			if every > 0 && i > 0 {
+				b.Sleep(time.Duration(i) * every)
+			}
+			r.errs[i] = retry.Run(background, p, func(context.Context) error {
+				b.Sleep(50 * ms)
+				if i > 0 {
+					return nil
+				}
+				r.attempts++
+				return refused
+			})
+			r.at[i] = b.Now() - begin
+			done <- struct{}{}
+		}()
+		b.Settle() // in this order
+	}
+	b.Advance(time.Hour)
+	for range r.at {
+		<-done
+	}
+	return r
+}
+
+// An item that is throttled for ever is not everybody's affair. Behind a gate that knows the limit, its call ends with
+// ErrThrottles within a bound. All others succeed, and are late by no more than the tokens, or the times in the slot, of
+// its first attempts: by three at most, because its delays soon last for longer than the gate needs to catch up.
+func TestOneItemIsThrottled(t *testing.T) {
+	for _, every := range []time.Duration{0, 125 * ms} { // all at once, and at four fifths of the rate
+		for _, c := range []struct{ hint, least, most time.Duration }{
+			{0, 175 * time.Second, 362 * time.Second},
+			{time.Second, 175 * time.Second, 365 * time.Second},
+			{time.Minute, 19 * time.Minute, 20 * time.Minute},
+		} {
+			for _, kind := range []string{"Rate", "Window", "Concurrency"} {
+				bubble.Both(t, func(b *bubble.B) {
+					g, late := func() gate.Gate { return gate.NewConcurrency(1) }, 3*50*ms
+					switch kind {
+					case "Rate":
+						g, late = func() gate.Gate { return gate.NewRate(pace.PerSecond(10), &gate.RateOptions{Clock: b.Clock()}) }, 3*100*ms
+					case "Window":
+						g, late = func() gate.Gate {
+							return gate.NewWindow(10, time.Second, &gate.WindowOptions{Clock: b.Clock()})
+						}, 3*100*ms
+					}
+					got, want := callItems(b, g(), every, retry.Throttled(c.hint, errA)), callItems(b, g(), every, nil)
+					worst := time.Duration(0)
+					for i := range got.at[1:] {
+						worst = max(worst, got.at[i+1]-want.at[i+1])
+						if got.errs[i+1] != nil {
+							b.Errorf("item %d: %v", i+1, got.errs[i+1])
+						}
+					}
+					b.Logf("%s, hint %v, every %v: it ends after %v, the others are late by %v at most", kind, c.hint, every, got.at[0], worst)
+					if err := got.errs[0]; !errors.Is(err, retry.ErrThrottles) || !errors.Is(err, errA) || got.attempts != 20 || got.at[0] < c.least || got.at[0] > c.most {
+						b.Errorf("it ends after %v and %d attempts: %v", got.at[0], got.attempts, err)
+					}
+					if worst > late {
+						b.Errorf("the others are late by %v, want at most %v", worst, late)
+					}
+				})
+			}
+		}
+	}
 }
 
 // trial is what 1,000 callers do that fail together, 20 times over.

@@ -42,8 +42,9 @@ type call struct {
 	pass    gate.Pass // of the attempt that is under way
 	waits   bool      // it waits at the gate, or the gate has refused it
 	entered int64     // when it entered the gate
-	kept    bool      // the pass has moved to the body
-	again   bool      // the attempt was lost with its connection, and does not count
+	refusals
+	kept  bool // the pass has moved to the body
+	again bool // the attempt was lost with its connection, and does not count
 
 	clk     *timing.Clock  // made when it is first needed
 	sent    bool           // the caller's request, with its body, was given to Base
@@ -233,7 +234,9 @@ func (c *call) answered(t *try, resp *http.Response) error {
 	if verdict != retry.VerdictThrottle {
 		c.hold(reset)
 	}
-	if err != nil {
+	if err == nil {
+		c.t.serve(c.number)
+	} else {
 		c.failure = newStatusError(resp)
 	}
 	c.resp = resp

@@ -98,7 +98,9 @@
 //
 // The gate is held by [gate.Hold]. That works for a Rate, a Window, an Adaptive, a composite of
 // [gate.All], and a key of [gate.Keyed.For] with one of these. A Concurrency by itself is not held.
-// The hint of a throttle holds the gate as well, even a gate that ignores throttles.
+// The hint of a throttle holds the gate as well, even a gate that ignores throttles. Only a request that alone is
+// refused keeps back no other: once a request that was admitted after its first throttle is served, its further hints
+// are for itself. They hold the gate as before with NoRetry, with Transport.Gate, and where an Adaptive does so by itself.
 //
 // A hold of a composite keeps back only entries that come through it. So a route that must pause
 // keeps back no other route that shares a limit with it.

@@ -67,6 +67,8 @@ type Transport struct {
 	// a request was lost, net/http by itself may send it again. That still happens, once, after the
 	// request has entered the gate again.
 	NoRetry bool
+
+	admitted, served uint32 // see refusals.go. Not of types of sync/atomic, so that a Transport can be copied before its first use
 }
 
 // XRateLimitReset is the meaning of the field X-RateLimit-Reset, on which servers differ.
