@@ -110,6 +110,40 @@ func TestDefaultThrottledForEver(t *testing.T) {
 	})
 }
 
+// With AttemptTimeout and Elapsed a call returns within their sum, whatever happens. Here each attempt hangs. The last
+// one begins at the last instant at which it may, or would begin later because OnRetry took longer than the delay.
+func TestCannotHang(t *testing.T) {
+	for _, c := range []struct {
+		delay, onRetry time.Duration
+		attempts       int
+		end            time.Duration
+	}{
+		{40 * time.Second, 0, 2, 60 * time.Second},
+		{50 * time.Second, 0, 2, 70 * time.Second},
+		{50*time.Second + 1, 0, 1, 10 * time.Second},
+		{0, 49 * time.Second, 2, 69 * time.Second},
+		{0, 50 * time.Second, 2, 70 * time.Second},
+		{0, 50*time.Second + 1, 1, 60*time.Second + 1},
+		{50 * time.Second, 50 * time.Second, 2, 70 * time.Second},
+	} {
+		for _, g := range []gate.Gate{nil, gate.NewConcurrency(1)} {
+			bubble.Both(t, func(b *bubble.B) {
+				p := retry.Policy{Attempts: -1, Elapsed: time.Minute, AttemptTimeout: 10 * time.Second, Backoff: retry.Constant(c.delay), Gate: g}
+				p.OnRetry = func(retry.Event) { b.Sleep(c.onRetry) }
+				attempts := 0
+				end, err := call(b, background, p, func(ctx context.Context) error {
+					attempts++
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+				if attempts != c.attempts || end != c.end || !errors.Is(err, retry.ErrElapsed) {
+					b.Errorf("%+v: %d attempts, ended after %v: %v", c, attempts, end, err)
+				}
+			})
+		}
+	}
+}
+
 // among is what becomes of 100 items, by the instants at which their calls return.
 type among struct {
 	at       [100]time.Duration

@@ -25,8 +25,10 @@ import (
 // # A call that cannot hang
 //
 // Set AttemptTimeout and Elapsed. The call then returns within the sum of both, whatever the far side does and
-// however many calls wait at the gate. Elapsed includes the wait at the gate. So allow for as many calls as you make at once:
-// at 100 a second, 6,000 of them take a minute. Those that would wait for longer than Elapsed fail at once.
+// however many calls wait at the gate. For that, the function must return when its context ends.
+//
+// Elapsed includes the wait at the gate. So allow for as many calls as you make at once: at 100 a second, 6,000 of
+// them take a minute. Those that would wait for longer than Elapsed fail at once.
 //
 // Without Elapsed, the longest time is that of as many failures and throttles as are allowed. Each has its
 // attempt, its delay or hint, and its wait at the gate.

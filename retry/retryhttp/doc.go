@@ -5,6 +5,7 @@
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{Policy: &retry.Policy{
 //		Gate:           gate.NewAdaptive(pace.PerSecond(100), nil),
+//		Elapsed:        5 * time.Minute,
 //		AttemptTimeout: 30 * time.Second, // in place of http.Client.Timeout
 //		MaxRetryAfter:  time.Minute,
 //	}}}
@@ -20,8 +21,11 @@
 //     begins,
 //   - a deadline of the request's context to bound all of a call, the waits included.
 //
-// A call that runs out of time at the gate fails with an error that says so and matches
-// [context.DeadlineExceeded].
+// With both AttemptTimeout and Elapsed a call cannot hang: it returns within their sum, whatever the server does. Elapsed
+// includes the wait at the gate, as a deadline does. So allow for as many calls as you make at once.
+//
+// A call that runs out of time at the gate fails with an error that says so. It matches
+// [context.DeadlineExceeded], or [retry.ErrElapsed].
 //
 // # What is sent again
 //

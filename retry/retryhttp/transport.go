@@ -109,7 +109,8 @@ var defaults = retry.Policy{MaxRetryAfter: time.Minute}
 //     Base gave it.
 //   - If the context or the gate prevents the first attempt, their error is returned.
 //   - If the wait at the gate would outlast the context's deadline, the error says so. It matches the
-//     gate's error and [context.DeadlineExceeded].
+//     gate's error and [context.DeadlineExceeded]. If it would outlast Policy.Elapsed, the error says that
+//     and matches [retry.ErrElapsed].
 //   - Any other error wraps a *[retry.Error] with the last failure, and the reason why there was no
 //     further attempt. For a response the last failure is a *[StatusError].
 //
