@@ -35,13 +35,13 @@ func back(outage time.Duration) time.Duration {
 	return outage + min(100*ms<<(n-1), 30*time.Second)
 }
 
-// A call with the default policy outlasts a restart of the far side, whatever the jitter: 200 calls that are cut at
+// A call with the default policy outlasts a restart of the far side, whatever the jitter: 50 calls that are cut at
 // once all succeed after an outage of up to 25 s, in 10 attempts or fewer, and soon enough.
 func TestDefaultOutlastsRestart(t *testing.T) {
 	for _, p := range []*retry.Policy{nil, {}} {
 		for _, outage := range outages {
 			run := func(b *bubble.B) {
-				const calls = 200
+				const calls = 50
 				policy := p
 				if b.Clock() != nil {
 					policy = &retry.Policy{Clock: b.Clock()}

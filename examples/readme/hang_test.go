@@ -120,7 +120,8 @@ func ended(begin time.Time, resp *http.Response, err error) (time.Duration, stri
 	return time.Since(begin), outcome
 }
 
-// As many calls as the README says are admitted in time. The others fail at once, with an error that says why.
+// As many calls as the README says are admitted in time, and the others fail at once: here in a fifth of the time, because
+// the race detector does not allow for so many goroutines.
 func TestMoreThanFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memnet.Serve(t, answers(200, ""))
@@ -129,13 +130,14 @@ func TestMoreThanFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		policy := client.Transport.(*retryhttp.Transport).Policy
-		const n = 31_000
+		policy := *client.Transport.(*retryhttp.Transport).Policy
+		policy.Elapsed /= 5
+		const n = 7_000
 		begin := time.Now()
 		done := make(chan error, n)
 		for range n {
 			go func() {
-				err := retry.Run(context.Background(), policy, func(context.Context) error {
+				err := retry.Run(context.Background(), &policy, func(context.Context) error {
 					time.Sleep(50 * time.Millisecond)
 					return nil
 				})
@@ -152,8 +154,8 @@ func TestMoreThanFit(t *testing.T) {
 				admitted++
 			}
 		}
-		if admitted < 30_000 || admitted > 30_001 {
-			t.Errorf("%d of %d calls were admitted, want 30,000", admitted, n)
+		if admitted < 30_000/5 || admitted > 30_000/5+1 {
+			t.Errorf("%d of %d calls were admitted, want a fifth of 30,000", admitted, n)
 		}
 	})
 }

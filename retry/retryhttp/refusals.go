@@ -19,11 +19,10 @@ type refusals struct {
 }
 
 // alone records a throttle. It reports whether others were served that were admitted after the first throttle of the
-// call. With Transport.Gate that is not known: those others may have entered another gate.
+// call: none at the first one. With Transport.Gate that is not known, as those others may have entered another gate.
 func (c *call) alone() bool {
 	if !c.refused {
 		c.refused, c.since = true, atomic.LoadUint32(&c.t.admitted)
-		return false
 	}
 	return c.t.Gate == nil && later(atomic.LoadUint32(&c.t.served), c.since)
 }
