@@ -92,6 +92,28 @@ func TestDefaultOutlastsRestart(t *testing.T) {
 	}
 }
 
+// The zero Transport ends as its doc says: after the delays of 10 attempts, or 9 hints of a minute.
+func TestDefaultGivesUp(t *testing.T) {
+	for _, c := range []struct {
+		status      int
+		fields      string
+		least, most time.Duration
+	}{
+		{503, "", 25550 * ms, 51100 * ms},
+		{429, "", 25550 * ms, 51100 * ms},
+		{429, "Retry-After: 60", 9 * time.Minute, 9 * time.Minute},
+		{429, "Retry-After: 61", 0, 0},
+	} {
+		bubble.Real(t, func(b *bubble.B) {
+			f := &far{answers: []answer{{status: c.status, fields: c.fields}}}
+			resp, err := (&http.Client{Transport: &retryhttp.Transport{Base: f}}).Get("http://far.test/")
+			if err != nil || resp.StatusCode != c.status || b.Now() < c.least || b.Now() > c.most || c.most > 0 && f.attempts() != 10 {
+				b.Errorf("%d, %s: %v, %v after %v and %d attempts", c.status, c.fields, resp, err, b.Now(), f.attempts())
+			}
+		})
+	}
+}
+
 // among is what becomes of 100 items, by the instants at which their calls return.
 type among struct {
 	at     []time.Duration
