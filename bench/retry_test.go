@@ -25,7 +25,7 @@ type retrier struct {
 // base on that double. What can be made once and shared is; what has a state of its own is
 // made for every call.
 func retriers(base time.Duration) []retrier {
-	ours := &retry.Policy{Backoff: retry.Exponential(max(base, 1), 30*time.Second)}
+	ours := &retry.Policy{Attempts: 4, Backoff: retry.Exponential(max(base, 1), 30*time.Second)}
 	failsafePolicy := failsafe.With(retrypolicy.NewBuilder[any]().WithMaxAttempts(4).WithBackoff(max(base, 1), 30*time.Second).Build())
 	return []retrier{
 		{"bare", func(ctx context.Context, f func(context.Context) error) error {

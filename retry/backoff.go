@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Backoff gives the delays of a call. Most callers want [FullJitter], which is the default. n is
-// the number of the delay within the call, 1 for the first. prev is the delay before it, 0 for the
-// first. A negative delay means none.
+// Backoff gives the delays of a call. Most callers want [EqualJitter], which is the default: by its bounds it is known
+// how long an outage a call outlasts. n is the number of the delay within the call, 1 for the first. prev is the delay
+// before it, 0 for the first. A negative delay means none.
 //
 // A Backoff may be shared by any number of calls, in as many goroutines. So it has no state of its
 // own: what it needs to know is passed to it.
@@ -46,7 +46,8 @@ func Exponential(base, longest time.Duration) Backoff {
 }
 
 // FullJitter returns a backoff with delays of anything from 0 to those of [Exponential]. Calls that
-// failed together spread as widely as they can. It panics as Exponential does.
+// failed together spread as widely as they can. But a number of attempts does not say for how long they last: of
+// 1,000 calls with 10 attempts from 100 ms on, some 30 give up within 10 s. It panics as Exponential does.
 func FullJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	check("FullJitter", base, longest)
 	random := o.source()
@@ -56,8 +57,8 @@ func FullJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 }
 
 // EqualJitter returns a backoff with delays of anything from half of those of [Exponential] to the
-// whole. Use it where no delay may be close to 0; it spreads calls less widely. It panics as
-// Exponential does.
+// whole. So no delay is close to 0, and n of them last for at least half as long as those of Exponential. It spreads
+// calls half as widely as FullJitter. It panics as Exponential does.
 func EqualJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	check("EqualJitter", base, longest)
 	random := o.source()
@@ -83,7 +84,9 @@ func DecorrelatedJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	}
 }
 
-var defaultBackoff = FullJitter(100*time.Millisecond, 30*time.Second, nil)
+// defaultBackoff is equal jitter because its bounds are promises: 10 attempts outlast an outage of 25 s for every
+// caller. With full jitter 11 attempts outlast 10 s for 998 callers of 1,000, and take up to 81 s to give up.
+var defaultBackoff = EqualJitter(100*time.Millisecond, 30*time.Second, nil)
 
 func check(name string, base, longest time.Duration) {
 	if base <= 0 {

@@ -172,7 +172,7 @@ func TestShared(t *testing.T) {
 		{3, math.MaxInt32, 3 * goroutines * calls, true},
 		{0.2, math.MaxInt32, 0, false},
 	} {
-		p := &retry.Policy{Backoff: retry.Constant(0), Budget: &retry.Budget{Share: c.share, Floor: -1, Saved: c.saved}}
+		p := &retry.Policy{Attempts: 4, Backoff: retry.Constant(0), Budget: &retry.Budget{Share: c.share, Floor: -1, Saved: c.saved}}
 		var attempts, others atomic.Int64
 		var wg sync.WaitGroup
 		for range goroutines {

@@ -132,6 +132,9 @@ func (c *call) next() error {
 	}
 	if c.p.OnRetry != nil {
 		c.p.OnRetry(Event{Attempt: c.attempts, Throttles: c.throttles, Throttled: throttled, Err: c.last, Delay: delay})
+		if c.end != timing.Never && c.clock().Now() > c.end { // it took that long
+			return c.fail(ErrElapsed)
+		}
 	}
 	if cause := c.sleep(at); cause != nil {
 		return c.fail(cause)

@@ -30,8 +30,9 @@
 // leaves the gate with the function's error. The first attempt has no delay.
 //
 // After an attempt that failed or was throttled there is a delay: that of the [Backoff], or the
-// hint if it is longer. Policy.Attempts bounds failures. Policy.Throttles bounds throttles, 20 by
-// default, which do not count as failures.
+// hint if it is longer. Policy.Attempts bounds failures, 10 by default. Their delays add up to at least 25 s and at
+// most 51.1 s: long enough for a far side that is restarted. Policy.Throttles bounds throttles, 20 by default, which
+// do not count as failures.
 //
 // # With a gate
 //

@@ -73,7 +73,7 @@ func Example() {
 var errNoSuchPage = errors.New("no such page")
 
 func ExampleDo() {
-	// Nil would do, too: 4 attempts, full jitter.
+	// Nil would do, too: 10 attempts, equal jitter.
 	p := &retry.Policy{
 		Attempts: 3,
 		Backoff:  retry.FullJitter(time.Millisecond, 10*time.Millisecond, nil),

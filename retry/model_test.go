@@ -179,7 +179,7 @@ func (s script) reference() (f fate) {
 		}
 		bound := s.attempts
 		if bound == 0 {
-			bound = 4
+			bound = 10
 		}
 		if !throttled && bound > 0 && f.attempts >= bound {
 			return end(retry.ErrAttempts)

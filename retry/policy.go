@@ -10,7 +10,28 @@ import (
 )
 
 // Policy says when a call is made again, and how often. A nil *Policy, as well as the zero value,
-// means the defaults: 4 attempts, with full jitter between them.
+// means the defaults: 10 attempts, with equal jitter between them.
+//
+// # Patience
+//
+// By default the delays between the attempts add up to at least 25 s, and to at most 51.1 s. So a call outlasts a
+// far side that is away for 25 s, such as one that is restarted. If the far side stays away, the call ends
+// after 51.1 s at most, to which the time of its attempts adds. In the first 10 s it makes at most 8 attempts. The delays
+// of calls that failed together differ, so they do not come back together.
+//
+// An error that no attempt can mend costs as much: mark it with [Stop]. To give up sooner, set Attempts: 7 of them
+// are over after 3 s to 6.3 s, and 4 after 0.7 s at most.
+//
+// # A call that cannot hang
+//
+// Set AttemptTimeout and Elapsed. The call then returns within the sum of both, whatever the far side does and
+// however many calls wait at the gate. For that, the function must return when its context ends.
+//
+// Elapsed includes the wait at the gate. So allow for as many calls as you make at once: at 100 a second, 6,000 of
+// them take a minute. Those that would wait for longer than Elapsed fail at once.
+//
+// Without Elapsed, the longest time is that of as many failures and throttles as are allowed. Each has its
+// attempt, its delay or hint, and its wait at the gate.
 //
 // # Sharing
 //
@@ -30,15 +51,16 @@ import (
 // to keep attempts within a known limit, or a [gate.All] for both. To bound the load that retries add
 // when most attempts fail, set a Budget.
 type Policy struct {
-	// Attempts is the number of attempts that may fail. 0 means 4, negative means no bound.
-	// Throttled attempts are not counted, even if this is 1: Throttles bounds those.
+	// Attempts is the number of attempts that may fail: the last of them ends the call with [ErrAttempts].
+	// 0 means 10, negative means no bound. Throttled attempts are not counted, even if this is 1: Throttles bounds those.
 	Attempts int
 
 	// Throttles is the number of attempts that may be throttled. The last of them ends the call
 	// with [ErrThrottles]. 0 means 20, negative means no bound.
 	//
-	// With the default Backoff the delays between 20 of them add up to three minutes on average. So
-	// a call outlasts a far side that refuses everything until its window of a minute is over.
+	// With the default Backoff the delays between 20 of them add up to at least 175 s, and to at most 351.1 s. So
+	// a call outlasts a far side that refuses everything until its window of a minute is over. Hints that are
+	// longer add to that: with a Retry-After of a minute each time, the call ends after 19 minutes.
 	Throttles int
 
 	// Elapsed is the time from the beginning of the call after which no attempt begins. It does not
@@ -67,7 +89,7 @@ type Policy struct {
 	// hold it for ever.
 	MaxRetryAfter time.Duration
 
-	// Backoff gives the delays. Nil means FullJitter(100*time.Millisecond, 30*time.Second,
+	// Backoff gives the delays. Nil means EqualJitter(100*time.Millisecond, 30*time.Second,
 	// nil).
 	Backoff Backoff
 
@@ -159,7 +181,7 @@ func is[E error](err error) bool {
 // attempts returns the bound on attempts, or a negative number.
 func (p *Policy) attempts() int {
 	if p.Attempts == 0 {
-		return 4
+		return 10
 	}
 	return p.Attempts
 }

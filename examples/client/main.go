@@ -24,7 +24,7 @@ func callAll(ctx context.Context, url string, n int) error {
 	limit := gate.All(gate.NewRate(pace.PerSecond(100), nil), window, gate.NewConcurrency(32))
 	client := &http.Client{Transport: &retryhttp.Transport{Policy: &retry.Policy{
 		Gate:           limit,           // each attempt enters it, so retries keep to the limit, too
-		Attempts:       10,              // 4, the default, are for less than a second
+		Elapsed:        time.Minute,     // no attempt begins later; the default attempts outlast 25 s
 		AttemptTimeout: 5 * time.Second, // not the client's Timeout, which includes the wait at the gate
 		MaxRetryAfter:  time.Minute,
 	}}}

@@ -33,6 +33,26 @@ func TestOutlastsRestarts(t *testing.T) {
 	})
 }
 
+// The server is away for longer, such as for a deployment. No call is lost, though all are cut or refused.
+func TestOutlastsLongRestart(t *testing.T) {
+	for _, away := range []time.Duration{10 * time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			api := strictapi.New(strictapi.Demo())
+			net := memnet.Serve(t, api)
+			time.AfterFunc(time.Second, net.Stop)
+			time.AfterFunc(time.Second+away, net.Start)
+			if err := callAll(t.Context(), memnet.URL, 400); err != nil {
+				t.Error(err)
+			}
+			r := api.Report()
+			t.Log(r)
+			if r.ByStatus[200] < 400 || r.Refusals != 0 || r.Worst(time.Second) > 100 {
+				t.Errorf("away for %v: want 400 answers and no refusal: %v", away, r)
+			}
+		})
+	}
+}
+
 // A server that never comes back ends the calls.
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

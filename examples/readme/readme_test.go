@@ -169,20 +169,23 @@ func unforeseen() *strictapi.Options {
 	return o
 }
 
+// call makes the first call of a client, and returns that, too.
+func call(url string) (*http.Client, *http.Response, error) {
+	adaptive := gate.NewAdaptive(pace.PerSecond(100), nil)
+	client := &http.Client{Transport: &retryhttp.Transport{
+		Policy: &retry.Policy{
+			Gate:           gate.All(adaptive, gate.NewConcurrency(32)),
+			Elapsed:        5 * time.Minute,  // from the call to its last attempt, all waits included
+			AttemptTimeout: 10 * time.Second, // of one attempt, without its wait at the gate
+			MaxRetryAfter:  time.Minute,      // a call that is told to wait for longer gets the 429
+		},
+	}}
+	resp, err := client.Get(url) // 429s, 503s and lost connections are dealt with
+	return client, resp, err
+}
+
 func TestTransport(t *testing.T) {
 	const n = 400
-	call := func(url string) (*http.Client, *http.Response, error) {
-		adaptive := gate.NewAdaptive(pace.PerSecond(100), nil)
-		client := &http.Client{Transport: &retryhttp.Transport{
-			Policy: &retry.Policy{
-				Gate:           gate.All(adaptive, gate.NewConcurrency(32)),
-				AttemptTimeout: 10 * time.Second, // of one attempt, without its wait at the gate
-				MaxRetryAfter:  time.Minute,      // a call that is told to wait for longer gets the 429
-			},
-		}}
-		resp, err := client.Get(url) // 429s, 503s and lost connections are dealt with
-		return client, resp, err
-	}
 	r := against(t, unforeseen(), func(t *testing.T) {
 		client, resp, err := call(memnet.URL)
 		if err != nil {

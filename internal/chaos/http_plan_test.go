@@ -204,7 +204,7 @@ func (p httpPlan) forecast(r requestPlan) (f httpForecast) {
 			if throttled++; throttled >= bound(p.Throttles, 20) {
 				f.reasons = append(f.reasons, retry.ErrThrottles)
 			}
-		} else if failed++; failed >= bound(p.Attempts, 4) {
+		} else if failed++; failed >= bound(p.Attempts, 10) {
 			f.reasons = append(f.reasons, retry.ErrAttempts)
 		}
 		if hint > longestHint {

@@ -138,7 +138,7 @@ func (p retryPlan) forecast() (f forecast) {
 			if f.throttle++; f.throttle >= bound(p.Throttles, 20) {
 				reasons = append(reasons, retry.ErrThrottles)
 			}
-		} else if f.attempts++; f.attempts >= bound(p.Attempts, 4) {
+		} else if f.attempts++; f.attempts >= bound(p.Attempts, 10) {
 			reasons = append(reasons, retry.ErrAttempts)
 		}
 		if p.BudgetShare >= 0 && !(throttled && p.Gate) {

@@ -96,7 +96,7 @@ func (p sharedPlan) run() error {
 			}
 			most, throttles := call.Attempts, call.Throttles
 			if most == 0 {
-				most = 4
+				most = 10
 			}
 			if throttles == 0 {
 				throttles = 20

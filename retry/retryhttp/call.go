@@ -42,8 +42,9 @@ type call struct {
 	pass    gate.Pass // of the attempt that is under way
 	waits   bool      // it waits at the gate, or the gate has refused it
 	entered int64     // when it entered the gate
-	kept    bool      // the pass has moved to the body
-	again   bool      // the attempt was lost with its connection, and does not count
+	refusals
+	kept  bool // the pass has moved to the body
+	again bool // the attempt was lost with its connection, and does not count
 
 	clk     *timing.Clock  // made when it is first needed
 	sent    bool           // the caller's request, with its body, was given to Base
@@ -233,7 +234,9 @@ func (c *call) answered(t *try, resp *http.Response) error {
 	if verdict != retry.VerdictThrottle {
 		c.hold(reset)
 	}
-	if err != nil {
+	if err == nil {
+		c.t.serve(c.number)
+	} else {
 		c.failure = newStatusError(resp)
 	}
 	c.resp = resp
@@ -286,18 +289,25 @@ func (c *call) explain(err error) error {
 // late returns err, as a waitError if the call ran out of time at the gate for that reason.
 func (c *call) late(err, reason error) error {
 	over := is[*gate.DeadlineError](reason) || timing.Ended(c.req.Context()) != nil
-	if c.waits && over && errors.Is(reason, context.DeadlineExceeded) {
-		return &waitError{err}
+	switch {
+	case !c.waits:
+	case reason == retry.ErrElapsed:
+		return &waitError{err, "Policy.Elapsed includes"}
+	case over && errors.Is(reason, context.DeadlineExceeded):
+		return &waitError{err, "http.Client.Timeout and the deadline of a context include"}
 	}
 	return err
 }
 
 // waitError is the error of a call that ran out of time at the gate. An http.Client with a Timeout
 // sets the deadline of the context, so its users meet this error first.
-type waitError struct{ err error }
+type waitError struct {
+	err  error
+	what string // includes the wait
+}
 
 func (e *waitError) Error() string {
-	return fmt.Sprintf("retryhttp: no time left at the gate: %v (http.Client.Timeout and the deadline of a context include the wait at the gate; Policy.AttemptTimeout does not)", e.err)
+	return fmt.Sprintf("retryhttp: no time left at the gate: %v (%s the wait at the gate; Policy.AttemptTimeout does not)", e.err, e.what)
 }
 func (e *waitError) Unwrap() error { return e.err }
 func (e *waitError) Timeout() bool { return true }

@@ -5,6 +5,7 @@
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{Policy: &retry.Policy{
 //		Gate:           gate.NewAdaptive(pace.PerSecond(100), nil),
+//		Elapsed:        5 * time.Minute,
 //		AttemptTimeout: 30 * time.Second, // in place of http.Client.Timeout
 //		MaxRetryAfter:  time.Minute,
 //	}}}
@@ -20,8 +21,11 @@
 //     begins,
 //   - a deadline of the request's context to bound all of a call, the waits included.
 //
-// A call that runs out of time at the gate fails with an error that says so and matches
-// [context.DeadlineExceeded].
+// With both AttemptTimeout and Elapsed a call cannot hang: it returns within their sum, whatever the server does. Elapsed
+// includes the wait at the gate, as a deadline does. So allow for as many calls as you make at once.
+//
+// A call that runs out of time at the gate fails with an error that says so. It matches
+// [context.DeadlineExceeded], or [retry.ErrElapsed].
 //
 // # What is sent again
 //
@@ -98,7 +102,9 @@
 //
 // The gate is held by [gate.Hold]. That works for a Rate, a Window, an Adaptive, a composite of
 // [gate.All], and a key of [gate.Keyed.For] with one of these. A Concurrency by itself is not held.
-// The hint of a throttle holds the gate as well, even a gate that ignores throttles.
+// The hint of a throttle holds the gate as well, even a gate that ignores throttles. Only a request that alone is
+// refused keeps back no other: once a request that was admitted after its first throttle is served, its further hints
+// are for itself. They hold the gate as before with NoRetry, with Transport.Gate, and where an Adaptive does so by itself.
 //
 // A hold of a composite keeps back only entries that come through it. So a route that must pause
 // keeps back no other route that shares a limit with it.

@@ -51,6 +51,7 @@ func (d *door) try(g gate.Gate, cost int) (gate.Pass, bool) {
 func (d *door) admitted(p gate.Pass, cost int) gate.Pass {
 	d.pass, d.kept = p, false
 	d.entered = (*call)(d).clock().Now()
+	d.number = d.t.admit()
 	return gate.NewPass(d, 0, cost)
 }
 
@@ -61,12 +62,12 @@ func (d *door) Stats() gate.Stats {
 }
 
 // Leave leaves the gate, unless the body does that later. A hint also holds gates that don't listen
-// to throttles: a Rate, a Window.
+// to throttles: a Rate, a Window. It does not if it concerns this request alone.
 func (d *door) Leave(_ uint64, _ int, err error) {
 	if d.kept {
 		return
 	}
-	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && t.After > 0 {
+	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && !(*call)(d).alone() && t.After > 0 {
 		gate.Hold(d.gate, t.After) // before leaving: an entry that gets the slot must wait for the end of the hold
 	}
 	d.pass.Leave(err)

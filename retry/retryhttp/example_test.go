@@ -56,16 +56,20 @@ func ExampleTransport() {
 	// 200 OK
 }
 
-// The zero Transport makes up to 4 attempts, and hands out the last response.
+// The last response is handed out, whatever its status. The default, 10 attempts, is for outages of 25 s.
 func ExampleTransport_RoundTrip() {
 	srv := moody(500, 502, 503, 504)
 	defer srv.Close()
+	transport := &retryhttp.Transport{Policy: &retry.Policy{
+		Attempts: 4,
+		Backoff:  retry.EqualJitter(time.Millisecond, 10*time.Millisecond, nil),
+	}}
 	req, err := http.NewRequest("PUT", srv.URL, strings.NewReader("sent with each attempt"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	resp, err := new(retryhttp.Transport).RoundTrip(req)
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -405,3 +405,23 @@ func writeValue(v value) string {
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v.text) + `"`
 }
+
+// Entries have numbers that may wrap around.
+func TestEntries(t *testing.T) {
+	for _, first := range []uint32{0, 5, math.MaxUint32 - 2, math.MaxUint32, math.MaxInt32 - 1, math.MaxInt32} {
+		tr := &Transport{admitted: first, served: first}
+		c := &call{t: tr}
+		if before := tr.admit(); before != first+1 || c.alone() {
+			t.Fatal(before, "alone from the start")
+		}
+		tr.serve(first + 1) // admitted before the throttle
+		if c.alone() {
+			t.Errorf("%d: alone, though none that came later was served", first)
+		}
+		tr.serve(tr.admit())
+		tr.serve(first + 1) // later than the one that was admitted after it
+		if !c.alone() || tr.served != first+2 {
+			t.Errorf("%d: not alone, served %d", first, tr.served)
+		}
+	}
+}

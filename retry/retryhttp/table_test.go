@@ -24,8 +24,8 @@ import (
 	"github.com/escapement-go/escapement/retry/retryhttp"
 )
 
-// atOnce is a policy that does not wait.
-func atOnce() *retry.Policy { return &retry.Policy{Backoff: retry.Constant(0)} }
+// atOnce is a policy of 4 attempts that does not wait.
+func atOnce() *retry.Policy { return &retry.Policy{Attempts: 4, Backoff: retry.Constant(0)} }
 
 var errReset = &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}
 

@@ -14,9 +14,12 @@ import (
 // at the gate. Set Policy.AttemptTimeout instead. The package's documentation says what is made
 // again.
 //
-// The zero Transport works: it has no gate, and makes up to 4 attempts. Once in use, a Transport
-// must not be copied or changed, and is safe for concurrent use. Redirects and cookies are up to
-// the [http.Client]: every hop is a call of its own.
+// The zero Transport works: it has no gate, and makes up to 10 attempts. So a call outlasts a server that is away
+// for 25 s. It ends after 51.1 s of delays at most, or after 9 minutes if each answer asks for another minute. See
+// [retry.Policy] for that and for a call that cannot hang.
+//
+// Once in use, a Transport must not be copied or changed, and is safe for concurrent use. Redirects and cookies are
+// up to the [http.Client]: every hop is a call of its own.
 type Transport struct {
 	// Base makes the attempts. Nil means [http.DefaultTransport].
 	Base http.RoundTripper
@@ -65,6 +68,8 @@ type Transport struct {
 	// a request was lost, net/http by itself may send it again. That still happens, once, after the
 	// request has entered the gate again.
 	NoRetry bool
+
+	admitted, served uint32 // see refusals.go. Not of types of sync/atomic, so that a Transport can be copied before its first use
 }
 
 // XRateLimitReset is the meaning of the field X-RateLimit-Reset, on which servers differ.
@@ -105,7 +110,8 @@ var defaults = retry.Policy{MaxRetryAfter: time.Minute}
 //     Base gave it.
 //   - If the context or the gate prevents the first attempt, their error is returned.
 //   - If the wait at the gate would outlast the context's deadline, the error says so. It matches the
-//     gate's error and [context.DeadlineExceeded].
+//     gate's error and [context.DeadlineExceeded]. If it would outlast Policy.Elapsed, the error says that
+//     and matches [retry.ErrElapsed].
 //   - Any other error wraps a *[retry.Error] with the last failure, and the reason why there was no
 //     further attempt. For a response the last failure is a *[StatusError].
 //

@@ -78,6 +78,42 @@ func TestClientTimeoutAtTheGate(t *testing.T) {
 	}
 }
 
+// Policy.Elapsed includes the wait at the gate, too, and the error says so.
+func TestElapsedAtTheGate(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		full := gate.NewConcurrency(1)
+		full.TryEnter(1)
+		slow := gate.NewRate(pace.PerHour(1), &gate.RateOptions{Clock: b.Clock()})
+		for _, c := range []struct {
+			gate    gate.Gate
+			elapsed time.Duration
+			at      time.Duration
+			says    bool
+			sent    int
+		}{
+			{slow, time.Second, 0, true, 1}, // the first attempt fails, and the second would come too late
+			{slow, time.Second, 0, true, 0},
+			{full, time.Second, time.Second + 1, true, 0},
+			{nil, time.Second, 0, false, 1},
+			{full, -1, 0, false, 0},
+		} {
+			f, begin := &far{answers: []answer{{err: errReset}}}, b.Now()
+			p := &retry.Policy{Gate: c.gate, Elapsed: c.elapsed, Backoff: retry.Constant(0), Clock: b.Clock()}
+			if c.gate == nil {
+				p.Backoff = retry.Constant(time.Hour)
+			}
+			done := start(b, &retryhttp.Transport{Base: f, Policy: p}, request(b, "GET", "", true))
+			b.Advance(time.Minute)
+			r := <-done
+			var timeout interface{ Timeout() bool }
+			if r.at-begin != c.at || f.attempts() != c.sent || !errors.Is(r.err, retry.ErrElapsed) || errors.Is(r.err, context.DeadlineExceeded) ||
+				!errors.As(r.err, &timeout) || !timeout.Timeout() || strings.Contains(r.err.Error(), "Policy.Elapsed includes the wait at the gate") != c.says {
+				b.Errorf("%+v: after %v and %d attempts: %v", c, r.at-begin, f.attempts(), r.err)
+			}
+		}
+	})
+}
+
 // A context that is cancelled at the gate did not run out of time.
 func TestCancelledAtTheGate(t *testing.T) {
 	bubble.Both(t, func(b *bubble.B) {

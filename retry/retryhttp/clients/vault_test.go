@@ -25,6 +25,7 @@ var vaultAPI = client{
 	own: func(rt http.RoundTripper) (call, error) {
 		config := vault.DefaultConfig()
 		config.HttpClient.Transport = rt
+		config.Timeout = time.Hour // of the whole call, which its 60 s would end at a random attempt
 		c, err := vault.NewClient(config)
 		return callVault(c), err
 	},
@@ -32,7 +33,7 @@ var vaultAPI = client{
 		config := vault.DefaultConfig()
 		config.HttpClient.Transport = rt
 		config.MaxRetries = 0
-		config.Timeout = time.Hour // of the whole call, which its 60 s would end at a random attempt
+		config.Timeout = time.Hour
 		c, err := vault.NewClient(config)
 		return callVault(c), err
 	},
