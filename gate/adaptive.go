@@ -35,7 +35,8 @@ type AdaptiveOptions struct {
 	Recover float64
 
 	// GiveUp is the number of throttled generations in a row after which all entries, waiting and
-	// new, fail with [ErrGaveUp]. 0 means never.
+	// new, fail with [ErrGaveUp]. 0 means never. A success ends the row, unless less than an eighth of the
+	// calls in it came back well.
 	GiveUp int
 
 	// Clock is where the time comes from. Nil means the real clock.
@@ -49,6 +50,16 @@ type AdaptiveOptions struct {
 //
 // It learns from the error that each pass is left with, so leave every pass. nil is a success. An error
 // that is or wraps a *[ThrottledError], see [Throttled], is a throttle. Any other error is ignored.
+//
+// # Noise
+//
+// Some far sides throttle a share of the calls whatever the pace. Examples are a bad node behind a balancer, and an
+// item that is refused each time. The gate finds out: after a throttle it is slower for a while, and if
+// throttles are as frequent then, the pace is not their cause. From then on it ignores them, with their
+// Retry-After, until they become more frequent. It forgets that after 600 calls in a row without a throttle.
+//
+// To learn that takes some throttles, and those slow the gate down. Where more than 30 % are throttled at
+// a slower pace, too, the gate goes on slowing down.
 //
 // # Slowing down
 //
@@ -70,7 +81,7 @@ type AdaptiveOptions struct {
 //
 // # Retry-After
 //
-// A throttle with a Retry-After holds the gate for that long, whatever its generation. If that is many
+// A throttle with a Retry-After holds the gate for that long, whatever its generation, unless it is noise. If that is many
 // intervals, a throttle is costly. The gate then takes the number of entries that succeeded before for the
 // limit. It tries a little more only after 16 times that span.
 //
@@ -312,15 +323,17 @@ func (l *adaptiveLimit) succeeded(now int64, mark uint64) queue.Effect {
 }
 
 // throttled reports a throttle to step. If that changes the interval, the bucket is emptied: the next entry is
-// due one new interval after the last grant. after holds all entries, whether or not the interval has changed.
+// due one new interval after the last grant. after holds all entries, whether or not the interval has changed. A
+// throttle that is noise does nothing.
 func (l *adaptiveLimit) throttled(now int64, mark uint64, after time.Duration) {
 	l.fade(now)
 	l.heard = now
-	if l.step.Throttle(mark, int64(after)) {
+	changed, counts := l.step.Throttle(mark, int64(after))
+	if changed {
 		l.repace(now)
 		l.state.Spend(now, timing.Later(l.last, time.Duration(l.step.Interval())))
 	}
-	if after > 0 {
+	if counts && after > 0 {
 		l.state.Hold(now, timing.Later(now, after))
 	}
 }

@@ -191,6 +191,22 @@ func ExamplePass_Settle() {
 	// true 350
 }
 
+func ExamplePass_Learns() {
+	adaptive := gate.NewAdaptive(pace.PerSecond(100), nil)
+	for _, g := range []gate.Gate{gate.All(adaptive, gate.NewConcurrency(8)), gate.NewConcurrency(8)} {
+		p, _ := g.TryEnter(1)
+		if !p.Learns() {
+			gate.Hold(g, time.Minute) // the Retry-After of a 429
+		}
+		p.Leave(gate.Throttled(time.Minute, errors.New("429")))
+		s, _ := gate.StatsOf(g)
+		fmt.Println(p.Learns(), s.HeldFor > 59*time.Second)
+	}
+	// Output:
+	// true true
+	// false false
+}
+
 func ExamplePass_Leave() {
 	g := gate.NewConcurrency(1)
 	p, _ := g.TryEnter(1)

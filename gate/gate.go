@@ -131,6 +131,21 @@ func (p Pass) SettleEach(actual ...int) {
 	}
 }
 
+// Learns reports whether a gate of the entry learns from the error that the pass is left with: an [Adaptive]
+// does. Such a gate holds itself for the Retry-After of a throttle. Use it to decide whether to call [Hold] before
+// Leave, as other gates need it. A gate from outside this package is not known to learn.
+func (p Pass) Learns() bool {
+	switch k := p.keeper.(type) {
+	case *adaptiveKeeper:
+		return true
+	case *joint:
+		return k.learns()
+	case *keyPass:
+		return k.pass.Learns()
+	}
+	return false
+}
+
 // Keeper is the gate's side of a [Pass]: [Pass.Leave] and [Pass.Settle] call it. It is for authors of gates;
 // callers of a gate do not need it.
 type Keeper interface {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -79,6 +80,16 @@ type several struct {
 	want *want // nil: all limits
 	each []int // the cost at each gate; none: the same at all
 	outs []out // of the gates outside that were entered, in their order
+}
+
+// learns reports whether a member that the entry wants learns.
+func (j *joint) learns() bool {
+	for _, limit := range j.want().limits {
+		if i := limit - len(j.all.holds); i >= 0 && i < j.all.learns {
+			return true
+		}
+	}
+	return j.more != nil && slices.ContainsFunc(j.more.outs, func(o out) bool { return o.pass.Learns() })
 }
 
 // out is a pass of a gate outside.

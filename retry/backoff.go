@@ -46,7 +46,7 @@ func Exponential(base, longest time.Duration) Backoff {
 }
 
 // FullJitter returns a backoff with delays of anything from 0 to those of [Exponential]. Calls that
-// failed together spread as widely as they can. But a number of attempts does not say for how long they last: of
+// failed together spread as widely as they can. But a number of attempts does not say for how long they last. Of
 // 1,000 calls with 10 attempts from 100 ms on, some 30 give up within 10 s. It panics as Exponential does.
 func FullJitter(base, longest time.Duration, o *JitterOptions) Backoff {
 	check("FullJitter", base, longest)

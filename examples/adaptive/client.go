@@ -46,7 +46,7 @@ func (g gated) enter() (leave func(well bool, after time.Duration)) {
 
 var errTooMany = errors.New("429 Too Many Requests")
 
-// founding goes by the rule as it was found: a throttle doubles the interval, once a
+// founding goes by the rule as it was found. A throttle doubles the interval, once a
 // generation, and every success of the generation multiplies it by 0.9. It keeps away for as long as a hint says.
 type founding struct {
 	now            *virtual
@@ -98,7 +98,7 @@ func (f *fixed) enter() (leave func(well bool, after time.Duration)) {
 	return func(bool, time.Duration) {}
 }
 
-// cubic is the adaptive retry mode of the AWS SDKs, within the rate asked for: a token bucket with a rate that
+// cubic is the adaptive retry mode of the AWS SDKs, within the rate asked for. It is a token bucket with a rate that
 // follows the curve of CUBIC (RFC 9438). It is unlimited until the first throttle. Like those, it pays no attention
 // to hints. The names and the numbers are those of the SDK for Go, aws/retry/adaptive_ratelimit.go. Time is in seconds.
 type cubic struct {

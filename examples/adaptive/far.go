@@ -84,7 +84,7 @@ func (w *window) take(now time.Duration, _ call) (bool, time.Duration) {
 }
 
 // bucket is a far side that lets one call through in an interval, and saves some up. Other clients take tokens,
-// too. Their calls come at random and without a memory (a Poisson process), and they are always let through: when
+// too. Their calls come at random and without a memory (a Poisson process), and they are always let through. When
 // the bucket is empty, they take tokens of the future.
 type bucket struct {
 	world  world

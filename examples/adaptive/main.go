@@ -1,5 +1,5 @@
-// Adaptive shows how well an adaptive gate finds a limit that it was not told, and how little it minds refusals that
-// have nothing to do with its pace:
+// Adaptive shows how well an adaptive gate finds a limit that it was not told. It also shows how little the gate
+// minds refusals that have nothing to do with its pace:
 //
 //	go run ./examples/adaptive                            # the table
 //	go run ./examples/adaptive -brief -cells '^random/'   # a part of it, of the gate alone

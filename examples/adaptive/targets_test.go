@@ -13,7 +13,6 @@ type target struct {
 	goodput   float64 // at least, in percent of what is possible
 	throttled float64 // at most, in percent of the calls, above the share that the far side refuses at random
 	plain     bool    // at least the goodput of the plain rule, too
-	open      bool    // not reached yet: see enforced
 }
 
 const (
@@ -21,34 +20,37 @@ const (
 	even      = 0.5   // points that two clients may differ by chance
 )
 
-// enforced says whether an open target that is missed fails the test. If not, it is logged.
-const enforced = false
-
-// targets has what the gate promises. The first that matches a world counts.
+// targets has what the gate promises. The first that matches a world counts. Where less is reached than is wanted, the
+// comment has the target, and the figures are what is reached.
 var targets = []target{
 	// A limit, and nothing else. Where the latency varies by a fifth, see the package comment.
 	{cells: `^limit/`, goodput: 92, throttled: 4.5},
 	{cells: `^jitter/0.2/|^jitter/(1|5|20)/burst/5/`, goodput: 90, throttled: 5},
 	{cells: `^costly/bucket/`, goodput: 83, throttled: 5}, // six refusals are 10 % of the run
 	{cells: `^costly/window/`, goodput: 93, throttled: 5},
-	{cells: `^costly-moving/`, goodput: 85, throttled: unbounded, open: true},
+	{cells: `^costly-moving/`, goodput: 61, throttled: 5}, // 85: a rest after a refusal is nearly as long as a phase
 
 	// Refusals that have nothing to do with the pace.
-	{cells: `^random/\d+/\d+ms/[\d.]+%$`, goodput: 85, throttled: 3, plain: true, open: true},
-	{cells: `^random/\d+/\d+ms/after1/([125]|10)%$`, goodput: 80, throttled: unbounded, open: true},
-	{cells: `^both/\d+/\d+ms/burst`, goodput: 85, throttled: 5, open: true},
-	{cells: `^node/\d+/\d+ms/during`, goodput: 80, throttled: unbounded, open: true},
-	{cells: `^node/\d+/\d+ms/after$`, goodput: 92, throttled: unbounded, open: true},
+	{cells: `^random/\d+/\d+ms/[\d.]+%$`, goodput: 85, throttled: 3, plain: true},
+	{cells: `^random/\d+/\d+ms/after1/([125]|10)%$`, goodput: 80, throttled: unbounded},
+	{cells: `^both/64/200ms/burst/1$`, goodput: 80, throttled: 6}, // 85, 5: the limit and the noise are hard to tell apart
+	{cells: `^both/64/200ms/burst/5$`, goodput: 85, throttled: 7}, // 5
+	{cells: `^both/1000/.*/burst/5$`, goodput: 85, throttled: 6},  // 5
+	{cells: `^both/\d+/\d+ms/burst`, goodput: 85, throttled: 5},
+	{cells: `^node/\d+/\d+ms/during`, goodput: 80, throttled: unbounded},
+	{cells: `^node/\d+/\d+ms/after$`, goodput: 92, throttled: unbounded},
 
-	// x.
-	{cells: `^node/\d+/\d+ms/after1/during`, goodput: 80, throttled: unbounded, open: true},
-	{cells: `^node/\d+/\d+ms/after\d*/after$`, goodput: 92, throttled: unbounded, open: true},
-	{cells: `^moving/`, goodput: 85, throttled: 5, open: true},
-	{cells: `^others/`, goodput: 85, throttled: 5, open: true},
-	{cells: `^items/(64|1000)/\d+ms(/after1)?$`, goodput: 80, throttled: unbounded, open: true},
-	{cells: `^tail/.*/limit`, goodput: 92, throttled: 4.5, open: true},
-	{cells: `^tail/.*/both`, goodput: 85, throttled: 5, open: true},
-	{cells: `^tail/.*/random`, goodput: 85, throttled: 3, plain: true, open: true},
+	// The same in other worlds.
+	{cells: `^node/\d+/\d+ms/after1/during`, goodput: 70, throttled: unbounded}, // 80
+	{cells: `^node/\d+/\d+ms/after\d*/after$`, goodput: 92, throttled: unbounded},
+	{cells: `^moving/64/200ms/burst/1/`, goodput: 80, throttled: 7}, // 85, 5
+	{cells: `^moving/`, goodput: 85, throttled: 5},
+	{cells: `^others/`, goodput: 85, throttled: 6},                               // 5
+	{cells: `^items/(64|1000)/\d+ms$`, goodput: 60, throttled: unbounded},        // 80: a bad item is refused 20 times in a row
+	{cells: `^items/(64|1000)/\d+ms/after1$`, goodput: 20, throttled: unbounded}, // 80
+	{cells: `^tail/.*/limit`, goodput: 92, throttled: 4.5},
+	{cells: `^tail/.*/both`, goodput: 85, throttled: 6}, // 5
+	{cells: `^tail/.*/random`, goodput: 85, throttled: 3, plain: true},
 }
 
 // targetOf returns the index of the world's target.
@@ -79,11 +81,7 @@ func TestTargets(t *testing.T) {
 			j, _ := targetOf(w)
 			used[j] = true
 			missed := targets[j].missed(w, (<-rows[i]).outcomes)
-			switch {
-			case missed == "":
-			case targets[j].open && !enforced:
-				t.Logf("%s: %s", w.name, missed)
-			default:
+			if missed != "" {
 				t.Errorf("%s: %s", w.name, missed)
 			}
 		}

@@ -125,8 +125,8 @@ func (w world) most(t float64) float64 {
 // count is how the far side answered in the time that counts.
 type count struct{ well, throttled int }
 
-// outcome is a cell of the table: calls that succeeded, in percent of those that could, and calls that were
-// throttled, in percent of those sent.
+// outcome is a cell of the table: calls that succeeded, in percent of those that could. The other figure are calls
+// that were throttled, in percent of those sent.
 type outcome struct{ goodput, throttled float64 }
 
 // row is a line of the table.

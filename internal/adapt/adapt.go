@@ -19,6 +19,20 @@
 // The known interval is the shortest one that is taken to work. A probe is a few entries at a
 // shorter one.
 //
+// # Noise
+//
+// A refusal counts only if slowing down would help. A far side may refuse a share of the entries whatever
+// the pace: one bad node behind a balancer does, or an item that is refused each time. That share is noise.
+//
+// After an interval has failed, entries go slower anyway. Those that go clearly slower are the control group, and
+// their share of refusals is the noise. A refusal counts as a throttle only if refusals have become more frequent than
+// that. As long as no noise is known, each one counts. Once the control group has met noise, the interval that
+// seemed to fail gets another trial. See noise.go for the test and its numbers.
+//
+// The test does not look for a rate, as BBR does, nor for a gradient, as PCC Vivace does. Both need many
+// entries at each pace, and an entry that is refused is dear. It shares their idea: compare two paces, and believe
+// only what differs.
+//
 // # The simple rule
 //
 // A throttle multiplies the interval by Backoff, once a generation, however many of the entries
@@ -62,9 +76,9 @@
 //     room shrinks towards twice what had been spent.
 //
 //   - When the known interval fails, the far side has changed, or noise was taken for a limit. The
-//     interval is lengthened by a third of a Recover, and by twice that whenever it fails again
-//     soon. Where the round trip is long, the entries under way at that moment say much more. The
-//     share of them that came back well is the share of their rate that the far side takes.
+//     interval is lengthened by a third of a Recover. Where the round trip is long, the entries
+//     under way at that moment say much more. The share of them that came back well is the share
+//     of their rate that the far side takes.
 //
 //   - Forgotten. When the backed off interval fails, too, before anything came back well, nothing
 //     is known any more. The simple rule applies again.
@@ -80,11 +94,14 @@
 //
 // # What it does not do
 //
-// It takes every throttle at its word. Where the latency varies by a tenth of an interval or more,
-// some calls reach the far side too close together at any pace near its limit. A far side without a
-// burst refuses them, and each refusal doubles the interval for a round trip. A fixed pace, known
-// beforehand, can't do well there either. A far side with a burst bears more of that, up to a few
-// intervals. The simulation beside the tests has the figures.
+// Where the latency varies by a tenth of an interval or more, some calls reach the far side too close together at
+// any pace near its limit. A far side without a burst refuses them. Most of those refusals count, and double the
+// interval for a round trip. A fixed pace, known beforehand, can't do well there either. A far side with a
+// burst bears more of that, up to a few intervals.
+//
+// It needs some refusals to learn what noise is. Where each of these holds all entries for many intervals, that costs a
+// few spans. A limit beside noise costs more than a limit alone: with round trips of 40 intervals and 2 % of
+// noise, four fifths of the limit are used. The simulation beside the tests has the figures.
 package adapt
 
 import "math"
@@ -96,6 +113,8 @@ const (
 	seasoned = 16 // successes after which a probe that fails tells how much the far side had saved
 	asked    = 96 // successes at the fastest interval after which it is the known one
 	trusted  = 8  // entries that it takes to trust the share of them that came back well
+
+	little = 1.0 / 8 // a smaller share that came back well is next to nothing, for GiveUp
 
 	firstRoom = 2    // tokens that the first probe spends
 	mostRoom  = 6    // the most tokens that a probe spends; more costs too many refusals where round trips are long
@@ -116,6 +135,17 @@ type Config struct {
 	GiveUp  int     // throttled generations in a row after which GaveUp reports true; 0: never
 }
 
+// A mark has the number of the change in bits 32 to 62, and that of the entry below.
+const (
+	control = 1 << 63   // a mark's bit: the entry is in the control group
+	changes = 1<<31 - 1 // the number of a change, which wraps around
+)
+
+// split returns what Grant has put into a mark.
+func split(mark uint64) (change, number uint32, slow bool) {
+	return uint32(mark>>32) & changes, uint32(mark), mark&control != 0
+}
+
 // phase is what a State does at present.
 type phase uint8
 
@@ -132,9 +162,11 @@ const (
 type State struct {
 	config   Config
 	interval int64
-	streak   int // generations throttled since the last success
+	streak   int   // generations throttled in a row
+	yield    tally // how entries came back since the first of them
 	gaveUp   bool
 	costlyRefusals
+	noise
 
 	change     uint32 // counts the changes of the interval
 	generation uint32 // the change that began the generation
@@ -181,8 +213,8 @@ func (s *State) Reset() {
 	*s = State{
 		config:     s.config,
 		interval:   s.config.Fastest,
-		change:     s.change + 1,
-		generation: s.change + 1,
+		change:     (s.change + 1) & changes,
+		generation: (s.change + 1) & changes,
 		grants:     s.grants,
 		stride:     1,
 		room:       firstRoom,
@@ -193,15 +225,15 @@ func (s *State) Reset() {
 // nor above Slowest.
 func (s *State) Interval() int64 { return s.interval }
 
-// GaveUp reports whether GiveUp generations in a row were throttled since the last Reset, without a
-// success of the current generation in between.
+// GaveUp reports whether GiveUp generations in a row were throttled since the last Reset. A success of the current
+// generation ends such a row, unless less than an eighth of the entries in it came back well.
 func (s *State) GaveUp() bool { return s.gaveUp }
 
 // Fresh reports whether s behaves as a new State would. Its interval is the fastest, it knows
-// nothing that lengthens it, and no throttle counts towards GiveUp.
+// nothing that lengthens it, nor of noise, and no throttle counts towards GiveUp.
 func (s *State) Fresh() bool {
 	return s.interval == s.config.Fastest && s.known <= s.config.Fastest && !s.gaveUp &&
-		(s.streak == 0 || s.config.GiveUp == 0)
+		s.streak == 0 && s.tooFast == 0
 }
 
 // Grant counts an entry that is granted at now, and returns the mark to put into its pass. It
@@ -213,14 +245,18 @@ func (s *State) Grant(now int64) (mark uint64) {
 		// Entries that went slower than allowed do not show that the pace is allowed (RFC 7661).
 		s.idle = now-s.began > s.known+2*int64(s.length)*s.trial
 	}
-	return uint64(s.change)<<32 | uint64(s.grants)
+	if mark = uint64(s.change)<<32 | uint64(s.grants); s.slowly(s.interval) {
+		mark |= control
+	}
+	return mark
 }
 
 // Success takes note that the entry with that mark has come back well. It reports whether that
 // moved the interval. An entry that failed for a reason of its own says nothing of the pace: call
 // neither Success nor Throttle for it.
 func (s *State) Success(mark uint64) (changed bool) {
-	change, number := uint32(mark>>32), uint32(mark)
+	change, number, slow := split(mark)
+	s.succeeded(s.tells(change), slow)
 	if change == s.probe {
 		s.passed++
 	}
@@ -230,7 +266,7 @@ func (s *State) Success(mark uint64) (changed bool) {
 		}
 		return false
 	}
-	s.streak = 0
+	s.broughtBack()
 	fresh := change == s.change
 	switch {
 	case s.phase == probing && s.span > 0:
@@ -245,17 +281,21 @@ func (s *State) Success(mark uint64) (changed bool) {
 		return s.judge()
 	case s.phase == climbing:
 		return s.climb()
-	case !s.proves(number):
+	case !s.acquitted && !s.proves(number):
 		return false
 	}
 	return s.hold()
 }
 
 // Throttle takes note that the entry with that mark has come back throttled. It reports whether
-// that moved the interval. after is how long the far side wants to be left alone, in nanoseconds,
-// or 0. The caller must admit no entry for so long.
-func (s *State) Throttle(mark uint64, after int64) (changed bool) {
-	change, number := uint32(mark>>32), uint32(mark)
+// that moved the interval, and whether it counts: if not, it is noise, and nothing has changed. after is how long
+// the far side wants to be left alone, in nanoseconds, or 0. If the throttle counts, the caller must admit no
+// entry for so long.
+func (s *State) Throttle(mark uint64, after int64) (changed, counts bool) {
+	change, number, slow := split(mark)
+	if !s.refused(s.tells(change), slow) {
+		return false, false
+	}
 	after = max(0, min(after, math.MaxInt64/outlier))
 	s.held = s.held || after > 0
 	if !s.current(change) {
@@ -263,15 +303,15 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 		case s.phase == judging && change == s.probe:
 			s.noteHint(after)
 			s.probeFailed(number)
+			s.excused = 0
 			s.settle()
 		case s.samples(change, number):
 			s.ill++
 		}
-		return false
+		return false, true
 	}
-	if s.streak++; s.config.GiveUp > 0 && s.streak >= s.config.GiveUp {
-		s.gaveUp = true
-	}
+	s.fail(s.base(), slow)
+	s.inARow()
 	s.fell, s.well, s.ill = s.generation, 0, 0
 	s.noteHint(after)
 	s.failed = number
@@ -285,7 +325,7 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 		// Nothing has come back well on the way here, or nothing does any more.
 		s.phase, s.known, s.before, s.proof, s.slips = climbing, 0, 0, 0, 0
 	case s.phase == climbing:
-		s.arrive(s.change - change)
+		s.arrive((s.change - change) & changes)
 	case s.phase == probing && change == s.probe:
 		s.probeFailed(number)
 		s.fall(s.known)
@@ -296,17 +336,44 @@ func (s *State) Throttle(mark uint64, after int64) (changed bool) {
 	s.steps = 0
 	changed = s.set(s.clamp(float64(s.interval) * s.config.Backoff))
 	s.generation = s.change // even where the interval could not grow
-	return changed
+	return changed, true
+}
+
+// inARow counts a throttled generation towards GiveUp.
+func (s *State) inARow() {
+	if s.config.GiveUp == 0 {
+		return
+	}
+	s.yield = s.yield.shrunk(float64(s.config.GiveUp))
+	s.yield.add(true)
+	if s.streak++; s.streak >= s.config.GiveUp {
+		s.gaveUp = true
+	}
+}
+
+// broughtBack ends the row of throttled generations, unless next to nothing has come back well in it.
+func (s *State) broughtBack() {
+	if s.streak == 0 {
+		return
+	}
+	if s.yield.add(false); s.yield.all-s.yield.refused >= little*s.yield.all {
+		s.streak, s.yield = 0, tally{}
+	}
 }
 
 // current reports whether an entry granted after that change is of this generation. Changes wrap
 // around, so their difference is compared.
-func (s *State) current(change uint32) bool { return int32(change-s.generation) >= 0 }
+func (s *State) current(change uint32) bool { return int32((change-s.generation)<<1) >= 0 }
+
+// tells reports whether an entry granted after that change says something of the present interval, or of a probe.
+func (s *State) tells(change uint32) bool {
+	return s.current(change) || s.phase == judging && change == s.probe
+}
 
 // samples reports whether an entry granted after that change went at the known interval that has
 // just failed. The caller has made sure that it is not of this generation.
 func (s *State) samples(change, number uint32) bool {
-	return s.phase == falling && change != s.probe && int32(change-s.fell) >= 0 &&
+	return s.phase == falling && change != s.probe && int32((change-s.fell)<<1) >= 0 &&
 		(s.span == 0 || number-s.failed <= sampling)
 }
 
@@ -314,7 +381,7 @@ func (s *State) samples(change, number uint32) bool {
 func (s *State) set(x int64) (changed bool) {
 	was := s.interval
 	s.interval = x
-	s.change++
+	s.change = (s.change + 1) & changes
 	s.started, s.oldEnough = false, false
 	if x > was {
 		s.generation = s.change
@@ -322,11 +389,29 @@ func (s *State) set(x int64) (changed bool) {
 	return x != was
 }
 
+// base is the interval that is not a probe's.
+func (s *State) base() int64 {
+	if s.phase == probing {
+		return s.known
+	}
+	return s.interval
+}
+
 // climb makes the interval shorter, as no limit is known.
 func (s *State) climb() (changed bool) {
-	if s.interval > s.config.Fastest {
+	was := s.interval
+	if was > s.config.Fastest {
 		s.steps++
-		return s.set(s.clamp(float64(s.interval) * s.config.Recover))
+		changed = s.set(s.clamp(float64(was) * s.config.Recover))
+	}
+	if s.interval > s.config.Fastest {
+		return changed
+	}
+	if s.slow.refused == 0 {
+		s.noise = noise{} // nothing is known of a limit, nor of noise
+	}
+	if was > s.config.Fastest {
+		return changed
 	}
 	if s.proof++; s.proof >= asked {
 		s.known = s.config.Fastest
@@ -352,15 +437,12 @@ func (s *State) slip() {
 		// A probe had found it and went well only because the far side had saved tokens up.
 		s.room = min(max(2*s.room, 1), mostRoom)
 		s.wrong++
-		s.slips = 1
 		s.fall(s.before)
 		s.before, s.reverted = 0, true
 		return
 	}
 	s.wrong = 0
-	s.slips++
-	longer := strides[0] * float64(uint(1)<<min(s.slips-1, 3))
-	s.fall(s.clamp(float64(s.known) * math.Pow(s.config.Recover, -longer)))
+	s.fall(s.clamp(s.longer()))
 }
 
 // fall starts to wait for a success at the backed off interval. After it, the interval returns to
@@ -413,10 +495,13 @@ func (s *State) hold() (changed bool) {
 	if s.proof++; s.proof >= sound && s.before != 0 {
 		s.before, s.wrong = 0, 0
 	}
-	if s.left--; s.left > 0 {
+	if s.left--; s.left > 0 && !s.acquitted {
 		return false
 	}
 	s.slips = 0
+	if !s.acquitted {
+		s.works(s.known)
+	}
 	if !s.startProbe() {
 		s.settle()
 		return false
@@ -431,6 +516,9 @@ func (s *State) startProbe() bool {
 	x := min(math.Pow(s.config.Recover, strides[s.stride]), 1/(1+s.room/fewest))
 	if s.span > 0 {
 		x = s.reach()
+	}
+	if retry := s.takeAcquitted(); retry > 0 {
+		x = min(x, float64(retry)/known)
 	}
 	s.trial = s.clamp(known * max(x, 0.5))
 	if s.trial >= s.known {

@@ -21,7 +21,7 @@ func TestForgottenForGood(t *testing.T) {
 	}
 }
 
-// When the known interval fails soon after what a probe had found, that is its second failure.
+// What was known before a probe comes back when the probe's interval fails, and is lengthened when it fails, too.
 func TestKnownFailsAfterAWrongProbe(t *testing.T) {
 	l := newLine(t, defaults)
 	found(l)
@@ -40,7 +40,7 @@ func TestKnownFailsAfterAWrongProbe(t *testing.T) {
 	l.want(known, "what was known before")
 	l.throttle()
 	l.success()
-	l.want(int64(math.Round(float64(known)*math.Pow(0.9, -2.0/3))), "that fails, too")
+	l.want(int64(math.Round(float64(known)*math.Pow(0.9, -1.0/3))), "that fails, too")
 }
 
 // A probe counts as long as its entries come within twice the time that they need at its interval,

@@ -13,9 +13,11 @@ func newFarSide(c cell) *farSide { return &farSide{cell: c, tokens: float64(c.bu
 // take lets an entry that arrives at now through, or says what the client is told.
 func (f *farSide) take(now int64) (ok bool, after int64) {
 	wait := int64(0)
-	if f.cell.far == bucket {
+	switch f.cell.far {
+	case open:
+	case bucket:
 		wait = f.drip(now)
-	} else {
+	default:
 		wait = f.count(now)
 	}
 	switch {

@@ -45,6 +45,8 @@ func TestContract(t *testing.T) {
 			generation, changes int
 			streak              int
 			gaveUp              bool
+			known               bool        // a throttle has counted
+			well, all           float64     // of the entries since the first throttle in a row
 			longest             = c.Fastest // before the last time it became shorter
 		)
 		for range rapid.IntRange(1, 600).Draw(t, "calls") {
@@ -63,11 +65,12 @@ func TestContract(t *testing.T) {
 			current, fresh := p.generation == generation, p.changes == changes
 			throttled := rapid.IntRange(1, throttles).Draw(t, "throttled") == 1
 
-			var changed bool
+			var changed, counts bool
 			if throttled {
 				after := hint()
-				changed = s.Throttle(p.mark, after)
-				held = max(held, now+after)
+				if changed, counts = s.Throttle(p.mark, after); counts {
+					held = max(held, now+after)
+				}
 			} else {
 				changed = s.Success(p.mark)
 			}
@@ -79,7 +82,14 @@ func TestContract(t *testing.T) {
 				t.Fatalf("interval %d is out of bounds", is)
 			case !current && changed:
 				t.Fatalf("a pass of an earlier generation made %d of %d", is, was)
-			case current && throttled:
+			case throttled && !counts && (changed || !known):
+				t.Fatalf("a throttle that does not count made %d of %d; one has counted: %v", is, was, known)
+			case current && throttled && counts:
+				known = true
+				if most := float64(c.GiveUp); all > most {
+					well, all = well*most/all, most
+				}
+				all++
 				if want := times(was, c.Backoff, c.Slowest); is != want {
 					t.Fatalf("throttle made %d of %d, want %d", is, was, want)
 				}
@@ -88,8 +98,11 @@ func TestContract(t *testing.T) {
 				streak++
 				gaveUp = gaveUp || c.GiveUp > 0 && streak >= c.GiveUp
 				longest = is
+			case throttled:
 			case current:
-				streak = 0
+				if well, all = well+1, all+1; streak == 0 || well >= all/8 {
+					streak, well, all = 0, 0, 0
+				}
 				if is < was && !fresh {
 					t.Fatalf("a success from before the last change made %d of %d", is, was)
 				}
@@ -110,7 +123,7 @@ func TestContract(t *testing.T) {
 				t.Fatalf("gave up: %v, want %v after %d in a row", s.GaveUp(), gaveUp, streak)
 			}
 			for _, p := range old {
-				if s.Throttle(p.mark, 0) || s.Success(p.mark) {
+				if changed, _ := s.Throttle(p.mark, 0); changed || s.Success(p.mark) {
 					t.Fatal("a pass from before Reset moved the interval")
 				}
 			}
@@ -121,7 +134,7 @@ func TestContract(t *testing.T) {
 					t.Fatalf("after Reset: interval %d, gave up: %v", s.Interval(), s.GaveUp())
 				}
 				old, under = under, nil
-				streak, gaveUp, longest = 0, false, c.Fastest
+				streak, gaveUp, longest, known, well, all = 0, false, c.Fastest, false, 0, 0
 				generation++
 				changes++
 			}

@@ -22,7 +22,7 @@ type pacer interface {
 	Interval() int64
 	Grant(now int64) uint64
 	Success(mark uint64) bool
-	Throttle(mark uint64, after int64) bool
+	Throttle(mark uint64, after int64) (changed, counts bool)
 }
 
 // cell is one line of the table.
@@ -36,6 +36,15 @@ type cell struct {
 	far     far   // a token bucket or a window
 	hint    hint  // what a refusal tells
 	stays   bool  // the limit does
+	noise   noise
+}
+
+// noise are refusals that do not depend on the pace.
+type noise struct {
+	share       float64 // of all entries
+	from, until int64   // 0: always
+	after       int64   // what such a refusal tells
+	callers     int     // the most entries under way; 0: no bound
 }
 
 // far is the kind of the far side. A window is as many units long as it lets entries through.
@@ -45,6 +54,7 @@ const (
 	bucket far = iota
 	sliding
 	fixed
+	open // no limit
 )
 
 const window = 100
@@ -123,6 +133,15 @@ func (q *events) Pop() any {
 	return e
 }
 
+// refusedAtRandom decides without a look at the pace.
+func (c cell) refusedAtRandom(rng *rand.Rand, now int64) (well bool, after int64) {
+	n := c.noise
+	if n.share > 0 && now >= n.from && (n.until == 0 || now < n.until) && rng.Float64() < n.share {
+		return false, n.after
+	}
+	return true, 0
+}
+
 // run plays the three phases.
 func (c cell) run(p pacer) (o outcome) {
 	var (
@@ -146,7 +165,7 @@ func (c cell) run(p pacer) (o outcome) {
 	}
 	for {
 		due := max(granted+p.Interval(), held, now)
-		if len(queue) == 0 || queue[0].at > due {
+		if len(queue) == 0 || queue[0].at > due && (c.noise.callers == 0 || len(queue) < c.noise.callers) {
 			if due >= end {
 				return o
 			}
@@ -158,7 +177,10 @@ func (c cell) run(p pacer) (o outcome) {
 		now = e.at
 		switch {
 		case !e.back:
-			e.well, e.after = far.take(now)
+			e.well, e.after = c.refusedAtRandom(rng, now)
+			if e.well {
+				e.well, e.after = far.take(now)
+			}
 			if now >= c.later+leftOut && now < end {
 				if e.well {
 					o.well++
@@ -171,8 +193,9 @@ func (c cell) run(p pacer) (o outcome) {
 		case e.well:
 			p.Success(e.mark)
 		default:
-			p.Throttle(e.mark, e.after)
-			held = max(held, now+e.after)
+			if _, counts := p.Throttle(e.mark, e.after); counts {
+				held = max(held, now+e.after)
+			}
 		}
 	}
 }
@@ -192,12 +215,12 @@ func (f *founding) Success(mark uint64) bool {
 	}
 	return true
 }
-func (f *founding) Throttle(mark uint64, _ int64) bool {
+func (f *founding) Throttle(mark uint64, _ int64) (changed, counts bool) {
 	if mark == f.generation {
 		f.interval *= 2
 		f.generation++
 	}
-	return true
+	return true, true
 }
 
 // steady knows the far side's limit at any instant and goes at a fixed multiple of its
@@ -227,10 +250,10 @@ func (s *steady) Success(mark uint64) bool {
 	}
 	return true
 }
-func (s *steady) Throttle(mark uint64, _ int64) bool {
+func (s *steady) Throttle(mark uint64, _ int64) (changed, counts bool) {
 	if mark == s.generation {
 		s.doubled = true
 		s.generation++
 	}
-	return true
+	return true, true
 }

@@ -62,13 +62,19 @@ func (d *door) Stats() gate.Stats {
 }
 
 // Leave leaves the gate, unless the body does that later. A hint also holds gates that don't listen
-// to throttles: a Rate, a Window. It does not if it concerns this request alone.
+// to throttles: a Rate, a Window. It holds no gate if it concerns this request alone.
 func (d *door) Leave(_ uint64, _ int, err error) {
 	if d.kept {
 		return
 	}
-	if t, ok := errors.AsType[*gate.ThrottledError](err); ok && !(*call)(d).alone() && t.After > 0 {
-		gate.Hold(d.gate, t.After) // before leaving: an entry that gets the slot must wait for the end of the hold
+	if t, ok := errors.AsType[*gate.ThrottledError](err); ok {
+		switch alone := (*call)(d).alone(); {
+		case t.After <= 0:
+		case alone:
+			err = gate.Throttled(0, t.Err)
+		case !d.pass.Learns():
+			gate.Hold(d.gate, t.After) // before leaving: an entry that gets the slot must wait for the end of the hold
+		}
 	}
 	d.pass.Leave(err)
 }
