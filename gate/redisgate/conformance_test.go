@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 		},
 		"a limit on requests": {
 			redisgate.Limits{
-				redisgate.Each(redisgate.Window(100_000, time.Second, nil)),
+				redisgate.Each(redisgate.Window(100_000, time.Second, &redisgate.WindowOptions{Guard: 200 * ms})),
 				redisgate.Rate(pace.Per(1, 50*ms), &redisgate.RateOptions{Burst: 4, Slack: 200 * ms}),
 			},
 			gatetest.Subject{Capacity: 4, Back: 50 * ms, Foresees: true, Most: func(w time.Duration) int { return 4 + int(w/(50*ms)) }},
