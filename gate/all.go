@@ -54,7 +54,8 @@ import (
 // instant. Gates from elsewhere are entered after them, one after the other in the order given. If one of
 // them refuses the entry or panics, all that was taken is given back.
 //
-// The gate of a key is treated in the same way if its clock differs from that of the others.
+// The gate of a key is treated in the same way if its clock differs from that of the others. A type that embeds
+// one of these gates is from elsewhere, too: its own Enter is called.
 //
 // Leave tells every Adaptive first. It then leaves the gates from elsewhere, the last one named first, and
 // then all other members. So a throttle slows the gate down before the slots of its entry are free.
@@ -106,7 +107,7 @@ type Composite struct {
 	learns  int             // how many of inside learn
 	views   bool            // a gate, inside or outside, was named by a view
 	outside []reach[Gate]   // gates from elsewhere, entered after the inside
-	keys    []reach[keyMember]
+	keys    []reach[compound]
 	whole   want // all limits
 
 	joined atomic.Pointer[joined] // the composite for the keys of the last entry; nil before the first
@@ -208,6 +209,9 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 	a.through.Add(1)
 	return j.pass(), true
 }
+
+// named returns how many gates were named.
+func (a *Composite) named() int { return a.sides }
 
 // which returns the name of a limit's capacity, and the gate that it belongs to, for an error. The composite's
 // own hold belongs to none of its gates. What comes after it belongs to a member.

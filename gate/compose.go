@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"slices"
 
 	"github.com/escapement-go/escapement/internal/queue"
@@ -32,29 +33,63 @@ func (a *Composite) add(side int, g Gate, costs []int) {
 // addBy is add for a gate that is reached in other ways. The function by turns the ways from g to a limit into
 // the ways from this composite to it; see share.
 func (a *Composite) addBy(g Gate, by func(inner []share) []share) {
-	switch g := g.(type) {
-	case *Composite:
-		if g.holds == nil {
-			panicOnZero()
-		}
-		for _, r := range g.inside {
-			a.inside = join(a.inside, r.to, by(r.by))
-		}
-		for _, r := range g.holds {
-			a.holds = join(a.holds, r.to, by(r.by))
-		}
-		for _, r := range g.outside {
-			a.outside = joinOutside(a.outside, r.to, by(r.by))
-		}
-		for _, r := range g.keys {
-			a.keys = joinOutside(a.keys, r.to, by(r.by))
-		}
-	case keyMember:
-		a.keys = joinOutside(a.keys, g, by([]share{{}}))
+	switch in := native(g).(type) {
+	case compound:
+		in.addTo(a, by)
 	case limited:
-		a.inside = join(a.inside, g.member(), by([]share{{}}))
+		a.inside = join(a.inside, in.member(), by([]share{{}}))
 	default:
 		a.outside = joinOutside(a.outside, g, by([]share{{}}))
+	}
+}
+
+// compound is a gate of this package that leads to others: a Composite to its members, a Key to the gate of
+// its key.
+type compound interface {
+	Gate
+	// clock returns its clock, or nil if it has none yet.
+	clock() *timing.Clock
+	// addTo adds what the gate leads to, to a composite that has it as a member; by is described at addBy.
+	addTo(a *Composite, by func(inner []share) []share)
+	// parts calls inside with each limit that it leads to, and outside with each gate from elsewhere. It leaves
+	// out what other keys lead to: their Keyed remembers it.
+	parts(inside func(part), outside func(Gate))
+	// pinKeys is described at Composite.pinKeys, and addGates at Composite.gatesOf. addGates also adds the gate
+	// itself, if it is that of a key with the number born.
+	pinKeys(ctx context.Context, wait bool, c costs, t *keyPass) error
+	addGates(all []keyedGate, keys []pinnedKey, c costs, by func(inner []share) []share, born uint64) ([]keyedGate, []pinnedKey)
+}
+
+func (a *Composite) self() Gate           { return a }
+func (a *Composite) clock() *timing.Clock { return a.hold.set.Clock() }
+
+func (a *Composite) addTo(to *Composite, by func(inner []share) []share) {
+	if a.holds == nil {
+		panicOnZero()
+	}
+	for _, r := range a.inside {
+		to.inside = join(to.inside, r.to, by(r.by))
+	}
+	for _, r := range a.holds {
+		to.holds = join(to.holds, r.to, by(r.by))
+	}
+	for _, r := range a.outside {
+		to.outside = joinOutside(to.outside, r.to, by(r.by))
+	}
+	for _, r := range a.keys {
+		to.keys = joinOutside(to.keys, r.to, by(r.by))
+	}
+}
+
+func (a *Composite) parts(inside func(part), outside func(Gate)) {
+	for _, m := range a.inside {
+		inside(m.to)
+	}
+	for _, h := range a.holds {
+		inside(h.to)
+	}
+	for _, o := range a.outside {
+		outside(o.to)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,17 @@ type limited interface {
 	Gate
 	member() member
 	part() part // unlike member, it makes no queue
+}
+
+// native returns g if it is a gate of this package, and nil if it is from elsewhere.
+//
+// Methods are not enough to tell: a type from elsewhere that embeds a gate has all methods of that gate, but an
+// Enter of its own, which must not be bypassed. So each gate of this package says which it is.
+func native(g Gate) Gate {
+	if n, ok := g.(interface{ self() Gate }); ok && reflect.TypeOf(n.self()) == reflect.TypeOf(g) {
+		return g
+	}
+	return nil
 }
 
 // part is a limit of this package, as a Keyed needs it. Its methods take the lock themselves. They may be

@@ -267,6 +267,7 @@ func (g *Rate) view(f func(now int64, state *schedule.Schedule, l *rateLimit, pa
 	f(g.clk.Now(), &state, nil, passed)
 }
 
+func (g *Rate) self() Gate     { return g }
 func (g *Rate) member() member { return g.limit() }
 
 // As a part, a Rate answers for itself, so that a Keyed needs no rateLimit for each key. As the member of an
@@ -320,6 +321,8 @@ func (l *rateLimit) Take(now, since int64, cost int) (mark uint64) {
 // rateKeeper is the Keeper of a Rate's passes. It is a type of its own so that Leave and Settle are not methods
 // of Rate.
 type rateKeeper Rate
+
+func (g *Rate) keeper() Keeper { return (*rateKeeper)(g) }
 
 func (k *rateKeeper) Leave(uint64, int, error) {}
 func (k *rateKeeper) Settle(mark uint64, cost, actual int) {

@@ -188,6 +188,7 @@ func (l *windowLimit) describe() (s string) {
 	return s
 }
 
+func (g *Window) self() Gate     { return g }
 func (g *Window) member() member { return g.limit() }
 func (g *Window) part() part     { return g.limit() }
 
@@ -372,6 +373,14 @@ func plus(sum uint64, cost int) uint64 { return sum + min(uint64(cost), math.Max
 // windowKeeper is the Keeper of a Window's passes. It is a type of its own so that Leave and Settle are not
 // methods of the limit.
 type windowKeeper windowLimit
+
+// keeper returns nil if each pass has a Keeper of its own.
+func (g *Window) keeper() Keeper {
+	if g.l.until {
+		return nil
+	}
+	return (*windowKeeper)(g.l)
+}
 
 func (k *windowKeeper) Leave(uint64, int, error) {}
 func (k *windowKeeper) Settle(mark uint64, cost, actual int) {
