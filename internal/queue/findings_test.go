@@ -211,3 +211,53 @@ func TestTooMuchElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// A head counts from the instant at which another entry made room for it, not from before.
+func TestCountsFromRoom(t *testing.T) {
+	both(t, func(n *bench) {
+		l, rate := n.slots(1), n.bucket(9, 10)
+		l.pass()
+		s := set(&l.Queue, &rate.Queue)
+		first, second := n.enter(s, 1, 0), n.enter(s, 1, 0)
+		for i, e := range []*entry{first, second} {
+			n.Advance(30)
+			l.leave(1)
+			n.Settle()
+			n.want("a slot", n.Now(), e)
+			if since := n.since(rate.takes[i].since); since != n.Now() {
+				n.Errorf("entry %d counts from %v, want %v", i, since, n.Now())
+			}
+		}
+	})
+}
+
+// An alarm that rings too early, by the clock of the limit, is set to the same instant once more.
+func TestAlarmTooEarly(t *testing.T) {
+	skew(t, func(n *bench, clk *skewed) {
+		rate := n.bucket(1, 100)
+		s := set(&rate.Queue)
+		try(s, 1)
+		e := n.enter(s, 1, 0)
+		clk.ahead.Add(-30)
+		n.Advance(100)
+		n.waits("no token by that clock", e)
+		n.Advance(30)
+		n.want("a token", 130, e)
+	})
+}
+
+// An entry is refused at once if a limit that goes by the sum of costs has no token for it in time.
+func TestTooLateForSum(t *testing.T) {
+	both(t, func(n *bench) {
+		rate := n.bucket(1, 100)
+		s := set(&n.slots(9).Queue, &rate.Queue)
+		try(s, 1)
+		in := n.enter(s, 1, 101)
+		late := n.enter(s, 1, 200)
+		if e, ok := late.err.(*TooLate); !ok || *e != (TooLate{1, 200}) {
+			n.Errorf("%v, want the wait of 200 at the second limit", late.err)
+		}
+		n.Advance(100)
+		n.want("a token", 100, in)
+	})
+}
