@@ -37,8 +37,8 @@ type limited interface {
 
 // native returns g if it is a gate of this package, and nil if it is from elsewhere.
 //
-// Methods are not enough to tell: a type from elsewhere that embeds a gate has all methods of that gate, but an
-// Enter of its own, which must not be bypassed. So each gate of this package says which it is.
+// Methods are not enough to tell. A type from elsewhere that embeds a gate has all its methods, but may have an
+// Enter of its own, which must be called. So each gate of this package says which it is.
 func native(g Gate) Gate {
 	if n, ok := g.(interface{ self() Gate }); ok && reflect.TypeOf(n.self()) == reflect.TypeOf(g) {
 		return g
