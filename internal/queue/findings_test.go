@@ -261,3 +261,27 @@ func TestTooLateForSum(t *testing.T) {
 		n.want("a token", 100, in)
 	})
 }
+
+// When a head is refused because an earlier entry of another set took its tokens, the entry behind it is looked at.
+func TestBehindRefused(t *testing.T) {
+	both(t, func(n *bench) {
+		l, rate := n.slots(1), n.bucket(2, 100)
+		l.pass()
+		s := set(&rate.Queue)
+		beside := set(&rate.Queue, &l.Queue)
+		try(s, 2)
+		earlier := n.enter(beside, 1, 0) // kept back by l
+		heavy, light := n.enter(s, 2, 250), n.enter(s, 1, 0)
+		n.Advance(50)
+		l.leave(1)
+		n.Settle()
+		n.waits("no token", earlier, heavy, light)
+		n.Advance(50)
+		n.want("a token", 100, earlier)
+		if e, ok := heavy.err.(*TooLate); !ok || *e != (TooLate{0, 200}) {
+			n.Errorf("the heavy entry: %v, want a wait of 200", heavy.err)
+		}
+		n.Advance(100)
+		n.want("the next token", 200, light)
+	})
+}
