@@ -250,7 +250,6 @@ func (l *adaptiveLimit) repace(now int64) {
 
 func (l *adaptiveLimit) describe() string { return fmt.Sprintf("an Adaptive of %v", l.asked) }
 
-func (g *Adaptive) self() Gate     { return g }
 func (g *Adaptive) member() member { return g.limit() }
 func (g *Adaptive) part() part     { return g.limit() }
 

@@ -60,7 +60,6 @@ type compound interface {
 	addGates(all []keyedGate, keys []pinnedKey, c costs, by func(inner []share) []share, born uint64) ([]keyedGate, []pinnedKey)
 }
 
-func (a *Composite) self() Gate           { return a }
 func (a *Composite) clock() *timing.Clock { return a.hold.set.Clock() }
 
 func (a *Composite) addTo(to *Composite, by func(inner []share) []share) {

@@ -178,7 +178,6 @@ func (l *slotLimit) Stats() (s Stats) {
 
 func (l *slotLimit) describe() string { return fmt.Sprintf("a Concurrency of %d", l.size.Load()) }
 
-func (g *Concurrency) self() Gate     { return g }
 func (g *Concurrency) member() member { return g.limit() }
 func (g *Concurrency) part() part     { return g.limit() }
 

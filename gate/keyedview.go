@@ -48,7 +48,6 @@ func (v Key[K]) Stats() Stats {
 
 // These are described at compound.
 
-func (v Key[K]) self() Gate                 { return v }
 func (v Key[K]) clock() *timing.Clock       { return v.keyed().clk }
 func (Key[K]) parts(func(part), func(Gate)) {}
 func (v Key[K]) addTo(a *Composite, by func(inner []share) []share) {

@@ -35,16 +35,23 @@ type limited interface {
 	part() part // unlike member, it makes no queue
 }
 
-// native returns g if it is a gate of this package, and nil if it is from elsewhere.
+// native returns g if its type is one of this package, and nil if it is from elsewhere.
 //
 // Methods are not enough to tell. A type from elsewhere that embeds a gate has all its methods, but may have an
-// Enter of its own, which must be called. So each gate of this package says which it is.
+// Enter of its own, which must be called.
 func native(g Gate) Gate {
-	if n, ok := g.(interface{ self() Gate }); ok && reflect.TypeOf(n.self()) == reflect.TypeOf(g) {
-		return g
+	t := reflect.TypeOf(g)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	return nil
+	if t.PkgPath() != here {
+		return nil
+	}
+	return g
 }
+
+// here is the path of this package.
+var here = reflect.TypeFor[Rate]().PkgPath()
 
 // part is a limit of this package, as a Keyed needs it. Its methods take the lock themselves. They may be
 // called under the lock of the Keyed.

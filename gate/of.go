@@ -87,7 +87,6 @@ func (g *of) TryEnter(cost int) (Pass, bool) {
 
 // mute returns true, because the limiter's tokens can't be seen.
 func (g *of) mute() bool { return true }
-func (g *of) self() Gate { return g }
 
 // Stats returns the counts of entries. The gate is never Idle.
 func (g *of) Stats() Stats {

@@ -267,7 +267,6 @@ func (g *Rate) view(f func(now int64, state *schedule.Schedule, l *rateLimit, pa
 	f(g.clk.Now(), &state, nil, passed)
 }
 
-func (g *Rate) self() Gate     { return g }
 func (g *Rate) member() member { return g.limit() }
 
 // As a part, a Rate answers for itself, so that a Keyed needs no rateLimit for each key. As the member of an

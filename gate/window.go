@@ -188,7 +188,6 @@ func (l *windowLimit) describe() (s string) {
 	return s
 }
 
-func (g *Window) self() Gate     { return g }
 func (g *Window) member() member { return g.limit() }
 func (g *Window) part() part     { return g.limit() }
 
