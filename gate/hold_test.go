@@ -22,7 +22,7 @@ func TestShortestHold(t *testing.T) {
 			},
 		} {
 			g := make()
-			hold := func(d time.Duration) { gate.Hold(g, d) }
+			hold := g.(interface{ Hold(time.Duration) }).Hold
 			hold(0)
 			hold(-time.Hour)
 			if s, _ := gate.StatsOf(g); s.HeldFor != 0 {

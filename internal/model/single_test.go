@@ -210,7 +210,7 @@ func (r *run) do(c call) {
 			f.hold(l.now, d)
 		}
 		l.judged = l.leaves[0].heldFor(l.now) > before
-		gate.Hold(r.s.gate, time.Duration(d))
+		r.s.gate.(interface{ Hold(time.Duration) }).Hold(time.Duration(d))
 	case "rate":
 		if r.s.plain && l.leaves[0].heldFor(l.now) > 0 {
 			return
