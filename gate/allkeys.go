@@ -42,7 +42,7 @@ func (v Key[K]) pinKeys(ctx context.Context, wait bool, _ costs, t *keyPass) err
 	}
 	t.keys = append(t.keys, e)
 	of, theirs := named(e.gate)
-	if g, ok := native(of).(compound); ok {
+	if g, ok := of.(compound); ok && native(of) != nil {
 		return g.pinKeys(ctx, wait, costsOf(theirs), t)
 	}
 	return nil

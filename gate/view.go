@@ -112,7 +112,10 @@ func unview(g Gate) (of Gate, costs []int) {
 // what it takes of which limit.
 func named(g Gate) (of Gate, costs []int) {
 	of, costs = unview(g)
-	if _, known := native(of).(compound); known || len(costs) < 2 {
+	if len(costs) < 2 {
+		return of, costs
+	}
+	if _, known := native(of).(compound); known {
 		return of, costs
 	}
 	for g.(*view).of != of {
