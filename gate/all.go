@@ -3,11 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
-
-	"github.com/escapement-go/escapement/internal/queue"
-	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // All returns a gate that admits an entry when every one of the gates does. Use it where one call has
@@ -58,7 +54,8 @@ import (
 // instant. Gates from elsewhere are entered after them, one after the other in the order given. If one of
 // them refuses the entry or panics, all that was taken is given back.
 //
-// The gate of a key is treated in the same way if its clock differs from that of the others.
+// The gate of a key is treated in the same way if its clock differs from that of the others. A type that embeds
+// one of these gates is from elsewhere, too: its own Enter is called.
 //
 // Leave tells every Adaptive first. It then leaves the gates from elsewhere, the last one named first, and
 // then all other members. So a throttle slows the gate down before the slots of its entry are free.
@@ -110,7 +107,7 @@ type Composite struct {
 	learns  int             // how many of inside learn
 	views   bool            // a gate, inside or outside, was named by a view
 	outside []reach[Gate]   // gates from elsewhere, entered after the inside
-	keys    []reach[keyMember]
+	keys    []reach[compound]
 	whole   want // all limits
 
 	joined atomic.Pointer[joined] // the composite for the keys of the last entry; nil before the first
@@ -120,135 +117,6 @@ type Composite struct {
 	// through counts the admitted entries, and at those that are at a gate outside or that have keys. The
 	// set can't count them: it knows the inside alone.
 	through, at atomic.Int64
-}
-
-// setup gives the composite its own hold, which every named gate leads to.
-func (a *Composite) setup() {
-	by := make([]share, a.sides)
-	for i := range by {
-		by[i] = share{side: i}
-	}
-	if a.sides == 0 {
-		by = []share{{}} // an entry of All() has a cost, too
-	}
-	a.holds = join(nil, &a.hold, by)
-	a.own = 1
-}
-
-// add makes g the member that was named with the number side, by a view with these costs; none means no
-// view. If g is a composite, add takes its members. So all limits are taken at one instant however deep they
-// are.
-func (a *Composite) add(side int, g Gate, costs []int) {
-	a.addBy(g, func(inner []share) []share { return through(side, costs, inner) })
-}
-
-// addBy is add for a gate that is reached in other ways. The function by turns the ways from g to a limit into
-// the ways from this composite to it; see share.
-func (a *Composite) addBy(g Gate, by func(inner []share) []share) {
-	switch g := g.(type) {
-	case *Composite:
-		if g.holds == nil {
-			panicOnZero()
-		}
-		for _, r := range g.inside {
-			a.inside = join(a.inside, r.to, by(r.by))
-		}
-		for _, r := range g.holds {
-			a.holds = join(a.holds, r.to, by(r.by))
-		}
-		for _, r := range g.outside {
-			a.outside = joinOutside(a.outside, r.to, by(r.by))
-		}
-		for _, r := range g.keys {
-			a.keys = joinOutside(a.keys, r.to, by(r.by))
-		}
-	case keyMember:
-		a.keys = joinOutside(a.keys, g, by([]share{{}}))
-	case limited:
-		a.inside = join(a.inside, g.member(), by([]share{{}}))
-	default:
-		a.outside = joinOutside(a.outside, g, by([]share{{}}))
-	}
-}
-
-// init completes the composite once it has its members: it sorts them, makes holds, joins the locks, and makes
-// the set. No other goroutine has the composite yet, but the members may be in use.
-func (a *Composite) init() {
-	clk := a.commonClock()
-	a.hold.init(clk, nil)
-	theirs := a.holds[1:]
-	a.holds = a.holds[:1:1]
-	var learn, others []reach[member]
-	for _, m := range a.inside {
-		if m.to.kind().learns {
-			learn = append(learn, m)
-		} else {
-			others = append(others, m)
-		}
-		if b, ok := m.to.(bucketed); ok {
-			h := &hold{}
-			h.init(clk, b)
-			a.holds = join(a.holds, h, m.by)
-		}
-	}
-	a.views = slices.ContainsFunc(a.inside, func(m reach[member]) bool { return m.fixed > 0 }) ||
-		slices.ContainsFunc(a.outside, func(g reach[Gate]) bool { return g.fixed > 0 })
-	a.own = len(a.holds)
-	a.holds = append(a.holds, theirs...)
-	a.inside, a.learns = append(learn, others...), len(learn)
-	for _, h := range a.holds {
-		a.heldAt = append(a.heldAt, slices.IndexFunc(a.inside, func(m reach[member]) bool { return m.to == h.to.of }))
-	}
-	queues := make([]*queue.Queue, 0, len(a.holds)+len(a.inside))
-	for _, h := range a.holds {
-		queues = append(queues, &h.to.Queue)
-	}
-	for _, m := range a.inside {
-		queues = append(queues, m.to.queued())
-	}
-	for i, q := range queues {
-		queue.Join(queues[0], q)
-		a.whole.limits = append(a.whole.limits, i)
-	}
-	a.whole.set = &a.hold.set
-	a.whole.set.Init(queues...)
-	a.whole.set.View(func(int64) {
-		for _, h := range a.holds {
-			if clk != nil && h.to.Clock() == nil {
-				h.to.SetClock(clk)
-			}
-		}
-		if len(a.outside) > 0 {
-			// A gate outside may refuse an entry after the inside has admitted it. Then the entry is taken
-			// back, as if it had never come. A schedule needs an account of its entries for that.
-			for _, m := range a.inside {
-				if b, ok := m.to.(bucketed); ok {
-					b.schedule().Track()
-				}
-			}
-		}
-	})
-}
-
-// commonClock returns the clock of the members, or nil if none has a clock yet. It panics if there are two:
-// instants of different clocks can't be compared.
-func (a *Composite) commonClock() *timing.Clock {
-	var clk *timing.Clock
-	see := func(c *timing.Clock) {
-		if clk == nil {
-			clk = c
-		}
-		if c != nil && !c.Same(clk) {
-			panic("gate: All: the gates must share one clock, got two")
-		}
-	}
-	for _, m := range a.inside {
-		see(m.to.clock())
-	}
-	for _, h := range a.holds[1:] {
-		h.to.View(func(int64) { see(h.to.Clock()) })
-	}
-	return clk
 }
 
 // costs are what an entry costs: the same at all gates, or what each says if that is not nil.
@@ -342,6 +210,9 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 	return j.pass(), true
 }
 
+// named returns how many gates were named.
+func (a *Composite) named() int { return a.sides }
+
 // which returns the name of a limit's capacity, and the gate that it belongs to, for an error. The composite's
 // own hold belongs to none of its gates. What comes after it belongs to a member.
 func (a *Composite) which(limit int) (capacity, gate string) {
@@ -356,72 +227,6 @@ func (a *Composite) which(limit int) (capacity, gate string) {
 	}
 	m := &a.inside[at]
 	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.by[0].side+1, m.to.describe())
-}
-
-// enterOutside enters the gates outside, one after the other. If one of them fails or panics, it undoes the
-// whole entry. No lock is held: such a gate may wait, or call this package.
-func (a *Composite) enterOutside(ctx context.Context, j *joint) error {
-	failure := errUndone // the error of Leave, if a gate panics
-	a.at.Add(1)
-	defer func() {
-		a.at.Add(-1)
-		if failure != nil {
-			j.undo(failure)
-		}
-	}()
-	for i := range a.outside {
-		g := &a.outside[i]
-		cost := cost(g, j.costs())
-		if cost == 0 {
-			continue
-		}
-		p, err := g.to.Enter(ctx, cost)
-		if err != nil {
-			if timing.Ended(ctx) != nil {
-				a.hold.abandoned.Add(1)
-			} else {
-				a.hold.refused.Add(1)
-			}
-			failure = err
-			return err
-		}
-		j.entered(p, g)
-	}
-	failure = nil
-	return nil
-}
-
-// tryOutside is enterOutside for TryEnter. It also refuses the entry if a hold has begun meanwhile.
-func (a *Composite) tryOutside(j *joint) (ok bool) {
-	defer func() {
-		if !ok {
-			j.undo(errUndone)
-		}
-	}()
-	for i := range a.outside {
-		g := &a.outside[i]
-		cost := cost(g, j.costs())
-		if cost == 0 {
-			continue
-		}
-		p, ok := g.to.TryEnter(cost)
-		if !ok {
-			return false
-		}
-		j.entered(p, g)
-	}
-	return !a.shut(j)
-}
-
-// shut reports whether a hold has begun since the inside has admitted the entry. It is called when the gates
-// outside have admitted it too, which may have taken long.
-func (a *Composite) shut(j *joint) (shut bool) {
-	j.want().set.View(func(now int64) {
-		for _, limit := range j.want().limits {
-			shut = shut || limit < len(a.holds) && a.holds[limit].to.state.Held() > now
-		}
-	})
-	return shut
 }
 
 // Stats returns the statistics of the composite. It counts entries itself, and takes the other figures from

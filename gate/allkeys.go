@@ -27,23 +27,23 @@ func (a *Composite) pinKeys(ctx context.Context, wait bool, c costs, t *keyPass)
 		if cost(&a.keys[i], c) == 0 {
 			continue
 		}
-		for k := a.keys[i].to; k != nil; {
-			e, err := k.pinKey(ctx, wait)
-			if err != nil {
-				return err
-			}
-			t.keys = append(t.keys, e)
-			k = nil // unless the gate is that of a key, too
-			of, theirs := named(e.theGate())
-			switch g := of.(type) {
-			case *Composite:
-				if err := g.pinKeys(ctx, wait, costsOf(theirs), t); err != nil {
-					return err
-				}
-			case keyMember:
-				k = g
-			}
+		// A Key has no use for the costs. Given to a method of an interface, c would have to be allocated.
+		if err := a.keys[i].to.pinKeys(ctx, wait, costs{}, t); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (v Key[K]) pinKeys(ctx context.Context, wait bool, _ costs, t *keyPass) error {
+	e, err := v.keyed().pin(ctx, wait, v.key)
+	if err != nil {
+		return err
+	}
+	t.keys = append(t.keys, e)
+	of, theirs := named(e.gate)
+	if g, ok := of.(compound); ok && native(of) != nil {
+		return g.pinKeys(ctx, wait, costsOf(theirs), t)
 	}
 	return nil
 }
@@ -85,11 +85,11 @@ func (a *Composite) join(keys []pinnedKey, c costs) *Composite {
 	clk := a.hold.set.Clock()
 	for _, k := range gates {
 		var theirs *timing.Clock
-		switch of := k.of.(type) {
-		case *Composite:
-			theirs = of.hold.set.Clock()
+		switch in := native(k.of).(type) {
+		case compound:
+			theirs = in.clock()
 		case limited:
-			theirs = of.part().clock()
+			theirs = in.part().clock()
 		}
 		if clk == nil {
 			clk = theirs
@@ -116,27 +116,32 @@ type keyedGate struct {
 // the order of pinKeys. by turns ways from this composite into ways from the one that is entered; see addBy.
 func (a *Composite) gatesOf(all []keyedGate, keys []pinnedKey, c costs, by func([]share) []share) ([]keyedGate, []pinnedKey) {
 	for i := range a.keys {
-		if cost(&a.keys[i], c) == 0 {
-			continue
-		}
-		ways := by(a.keys[i].by)
-		for more := true; more; {
-			of, theirs := named(keys[0].theGate())
-			here := ways
-			under := func(inner []share) []share { return below(here, theirs, inner) }
-			born := keys[0].born()
-			keys, more = keys[1:], false
-			switch g := of.(type) {
-			case keyMember: // its key is the next one that was pinned
-				ways, more = under([]share{{}}), true
-				continue
-			case *Composite:
-				all, keys = g.gatesOf(all, keys, costsOf(theirs), under)
-			}
-			all = append(all, keyedGate{of, under, born})
+		if cost(&a.keys[i], c) > 0 {
+			all, keys = gatesOfKey(all, keys, by(a.keys[i].by))
 		}
 	}
 	return all, keys
+}
+
+// gatesOfKey is gatesOf for the first of the keys, which is reached in these ways.
+func gatesOfKey(all []keyedGate, keys []pinnedKey, ways []share) ([]keyedGate, []pinnedKey) {
+	k, keys := keys[0], keys[1:]
+	of, theirs := named(k.theGate())
+	under := func(inner []share) []share { return below(ways, theirs, inner) }
+	if g, ok := native(of).(compound); ok {
+		return g.addGates(all, keys, costsOf(theirs), under, k.born())
+	}
+	return append(all, keyedGate{of, under, k.born()}), keys
+}
+
+func (a *Composite) addGates(all []keyedGate, keys []pinnedKey, c costs, by func([]share) []share, born uint64) ([]keyedGate, []pinnedKey) {
+	all, keys = a.gatesOf(all, keys, c, by)
+	return append(all, keyedGate{a, by, born}), keys
+}
+
+// addGates adds the gate of this key alone. It is the next one that was pinned.
+func (Key[K]) addGates(all []keyedGate, keys []pinnedKey, _ costs, by func([]share) []share, _ uint64) ([]keyedGate, []pinnedKey) {
+	return gatesOfKey(all, keys, by([]share{{}}))
 }
 
 // enterKeys is Enter for a composite with keys. The keys stay pinned while the entry waits. If the entry is

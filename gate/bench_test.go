@@ -163,26 +163,43 @@ func BenchmarkHold(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiterBytes is what an entry that waits takes in the gate beyond its goroutine:
-// the heap with 100,000 goroutines that wait at a gate, less the heap with as many that
-// BenchmarkKeyBytes prints what a key of a Keyed takes at rest, whose gate is a Rate.
+// keyBytes returns what each of so many keys takes at rest, whose gates are Rates.
+func keyBytes(keys int) float64 {
+	k := gate.NewKeyed(func(int) gate.Gate { return gate.NewRate(pace.PerHour(1), nil) }, &gate.KeyedOptions{MaxKeys: keys})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for key := range keys {
+		k.TryEnter(key, 1)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(k)
+	return float64(after.HeapAlloc-before.HeapAlloc) / float64(keys)
+}
+
 func BenchmarkKeyBytes(b *testing.B) {
-	const keys = 50_000
 	for b.Loop() {
-		k := gate.NewKeyed(func(int) gate.Gate { return gate.NewRate(pace.PerHour(1), nil) }, nil)
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		for key := range keys {
-			k.TryEnter(key, 1)
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "B/key")
-		runtime.KeepAlive(k)
+		b.ReportMetric(keyBytes(50_000), "B/key")
 	}
 }
 
+// A key takes less than 400 bytes, in a small Keyed and in a large one.
+func TestKeyBytes(t *testing.T) {
+	for _, keys := range []int{1000, 20_000} {
+		best := keyBytes(keys)
+		for range 2 { // another test's goroutines may allocate meanwhile
+			best = min(best, keyBytes(keys))
+		}
+		t.Logf("%d keys: %.1f B", keys, best)
+		if best >= 400 {
+			t.Errorf("%d keys: a key takes %.1f B", keys, best)
+		}
+	}
+}
+
+// BenchmarkWaiterBytes is what an entry that waits takes in the gate beyond its goroutine:
+// the heap with 100,000 goroutines that wait at a gate, less the heap with as many that
 // wait in a select of the same kind.
 func BenchmarkWaiterBytes(b *testing.B) {
 	const waiters = 100_000

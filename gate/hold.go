@@ -160,11 +160,7 @@ func (a *Composite) Hold(d time.Duration) {
 		clk = timing.New(nil)
 	}
 	h.Change(func(int64) queue.Effect {
-		for _, o := range a.holds {
-			if o.to.Clock() == nil {
-				o.to.SetClock(clk)
-			}
-		}
+		a.giveClock(clk)
 		return queue.None
 	})
 	h.Change(func(now int64) queue.Effect {

@@ -9,62 +9,6 @@ import (
 	"github.com/escapement-go/escapement/internal/queue"
 )
 
-// want is a choice of limits of a composite, and the set of the entries that want exactly these.
-type want struct {
-	set    *queue.Set
-	limits []int // by number: holds of the composite come first, then its inside
-}
-
-// wants has the choices of entries that pass gates by. Each is made when the first such entry comes.
-type wants struct {
-	mu sync.RWMutex
-	by map[string]*want // by a byte for each limit: 1 if it is wanted
-}
-
-// of returns the want that has these limits.
-func (w *wants) of(a *Composite, key []byte) *want {
-	w.mu.RLock()
-	known := w.by[string(key)]
-	w.mu.RUnlock()
-	if known != nil {
-		return known
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.by[string(key)]; known != nil {
-		return known
-	}
-	made := &want{set: &queue.Set{}}
-	var queues []*queue.Queue
-	for limit, wanted := range key {
-		switch {
-		case wanted == 0:
-			continue
-		case limit < len(a.holds):
-			queues = append(queues, &a.holds[limit].to.Queue)
-		default:
-			queues = append(queues, a.inside[limit-len(a.holds)].to.queued())
-		}
-		made.limits = append(made.limits, limit)
-	}
-	made.set.Init(queues...)
-	if w.by == nil {
-		w.by = map[string]*want{}
-	}
-	w.by[string(key)] = made
-	return made
-}
-
-// waiting returns how many of the entries that pass gates by are waiting.
-func (w *wants) waiting() (n int) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	for _, known := range w.by {
-		n += known.set.Waiting()
-	}
-	return n
-}
-
 // joint is the Keeper of a composite's pass, and the record of its entry: what it takes of every member.
 type joint struct {
 	life
@@ -90,12 +34,6 @@ func (j *joint) learns() bool {
 		}
 	}
 	return j.more != nil && slices.ContainsFunc(j.more.outs, func(o out) bool { return o.pass.Learns() })
-}
-
-// out is a pass of a gate outside.
-type out struct {
-	pass Pass
-	of   *reach[Gate]
 }
 
 // joints are those of one composite. A pass may be settled after it was left, so its joint is not free then. If
@@ -262,20 +200,6 @@ func cost[T any](r *reach[T], c costs) int {
 	return r.of(c.each)
 }
 
-// entered notes the pass of a gate outside.
-func (j *joint) entered(p Pass, g *reach[Gate]) {
-	m := j.needMore()
-	m.outs = append(m.outs, out{p, g})
-}
-
-// outs returns the passes of gates outside.
-func (j *joint) outs() []out {
-	if j.more == nil {
-		return nil
-	}
-	return j.more.outs
-}
-
 // pass returns the pass of an entry that was admitted.
 func (j *joint) pass() Pass { return Pass{j, j.id(), j.cost} }
 
@@ -317,22 +241,6 @@ func (j *joint) leaveInside(first, end int, err error) {
 			c.Mark = j.all.inside[limit-holds].to.leave(*c, err)
 		}
 	}
-}
-
-// leaveOutside leaves the gates outside, the last one first. If one panics, the others are left all the
-// same. undone means that the entry is taken back, so its cost is refunded, too.
-func leaveOutside(outs []out, err error, undone bool) {
-	last := len(outs) - 1
-	if last < 0 {
-		return
-	}
-	defer leaveOutside(outs[:last], err, undone)
-	if v, ok := outs[last].of.to.(*view); undone && ok {
-		outs[last].pass.SettleEach(make([]int, len(v.costs))...)
-	} else if undone {
-		outs[last].pass.Settle(0)
-	}
-	outs[last].pass.Leave(err)
 }
 
 // Settle makes the cost at all gates the actual one.

@@ -65,37 +65,29 @@ func (e *keyGate[K]) own(inside func(part), outside func(Gate)) {
 		}
 	}
 	of, _ := unview(e.gate)
-	switch g := of.(type) {
-	case *Composite:
-		for _, m := range g.inside {
-			see(m.to)
-		}
-		for _, h := range g.holds {
-			see(h.to)
-		}
-		for _, o := range g.outside {
-			outside(o.to)
-		}
+	switch in := native(of).(type) {
+	case compound:
+		in.parts(see, outside)
 	case limited:
-		see(g.part())
-	case keyMember:
-		// Its own Keyed remembers it.
+		see(in.part())
 	default:
-		outside(g)
+		outside(of)
 	}
 }
 
-// knows reports whether a gate reports when it is idle. A composite does if all its gates from elsewhere do.
+// knows reports whether a gate reports when it is idle. Some gates with statistics are mute all the same.
 func knows(g Gate) bool {
 	g, _ = unview(g)
-	switch g := g.(type) {
-	case *of:
-		return false
-	case *Composite:
-		return !slices.ContainsFunc(g.outside, func(out reach[Gate]) bool { return !knows(out.to) })
+	if m, ok := native(g).(interface{ mute() bool }); ok {
+		return !m.mute()
 	}
 	_, ok := g.(interface{ Stats() Stats })
 	return ok
+}
+
+// mute reports whether one of the gates from elsewhere is mute.
+func (a *Composite) mute() bool {
+	return slices.ContainsFunc(a.outside, func(out reach[Gate]) bool { return !knows(out.to) })
 }
 
 // pin keeps the key from being forgotten until unpin. If the key is forgotten already, it reports false: then

@@ -1,20 +1,6 @@
 package gate
 
-import (
-	"context"
-	"sync"
-
-	"github.com/escapement-go/escapement/internal/timing"
-)
-
-// keyMember is a Key, without the type of its key: a composite has keys of any type.
-type keyMember interface {
-	Gate
-	// pinKey is Keyed.pin.
-	pinKey(ctx context.Context, wait bool) (pinnedKey, error)
-	// clock is that of the Keyed.
-	clock() *timing.Clock
-}
+import "sync"
 
 // pinnedKey is a keyGate that is pinned, without the type of its key.
 type pinnedKey interface {
@@ -149,13 +135,8 @@ func plainKeeper(g Gate) Keeper {
 	if len(costs) > 0 {
 		return nil // its passes may be those of a composite
 	}
-	switch g := of.(type) {
-	case *Rate:
-		return (*rateKeeper)(g)
-	case *Window:
-		if !g.l.until {
-			return (*windowKeeper)(g.l)
-		}
+	if g, ok := of.(interface{ keeper() Keeper }); ok {
+		return g.keeper()
 	}
 	return nil
 }

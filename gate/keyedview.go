@@ -46,16 +46,13 @@ func (v Key[K]) Stats() Stats {
 	return Stats{Idle: true}
 }
 
-// pinKey is described at keyMember.
-func (v Key[K]) pinKey(ctx context.Context, wait bool) (pinnedKey, error) {
-	e, err := v.keyed().pin(ctx, wait, v.key)
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
-}
+// These are described at compound.
 
-func (v Key[K]) clock() *timing.Clock { return v.keyed().clk }
+func (v Key[K]) clock() *timing.Clock       { return v.keyed().clk }
+func (Key[K]) parts(func(part), func(Gate)) {}
+func (v Key[K]) addTo(a *Composite, by func(inner []share) []share) {
+	a.keys = joinOutside(a.keys, compound(v), by([]share{{}}))
+}
 
 // keyed returns the Keyed. It panics on the zero Key, which has none.
 func (v Key[K]) keyed() *Keyed[K] {

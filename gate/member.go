@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,24 @@ type limited interface {
 	member() member
 	part() part // unlike member, it makes no queue
 }
+
+// native returns g if its type is one of this package, and nil if it is from elsewhere.
+//
+// Methods are not enough to tell. A type from elsewhere that embeds a gate has all its methods, but may have an
+// Enter of its own, which must be called.
+func native(g Gate) Gate {
+	t := reflect.TypeOf(g)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.PkgPath() != here {
+		return nil
+	}
+	return g
+}
+
+// here is the path of this package.
+var here = reflect.TypeFor[Rate]().PkgPath()
 
 // part is a limit of this package, as a Keyed needs it. Its methods take the lock themselves. They may be
 // called under the lock of the Keyed.

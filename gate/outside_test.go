@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/pace"
 )
 
 // outer is a gate from elsewhere that notes what becomes of its passes.
@@ -116,6 +118,95 @@ func TestViewOutside(t *testing.T) {
 		}
 		if !slices.Equal(o.notes, c.want) {
 			t.Errorf("%s: %q, want %q", name, o.notes, c.want)
+		}
+	}
+}
+
+// These embed a gate of this package, and count the entries that come by their own Enter.
+type (
+	countedRate struct {
+		*gate.Rate
+		n int
+	}
+	countedWindow struct {
+		*gate.Window
+		n int
+	}
+	countedSlots struct {
+		*gate.Concurrency
+		n int
+	}
+	countedAdaptive struct {
+		*gate.Adaptive
+		n int
+	}
+	countedAll struct {
+		*gate.Composite
+		n int
+	}
+	countedKey struct {
+		gate.Key[int]
+		n int
+	}
+)
+
+func (c *countedRate) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	c.n++
+	return c.Rate.Enter(ctx, cost)
+}
+
+func (c *countedWindow) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	c.n++
+	return c.Window.Enter(ctx, cost)
+}
+
+func (c *countedSlots) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	c.n++
+	return c.Concurrency.Enter(ctx, cost)
+}
+
+func (c *countedAdaptive) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	c.n++
+	return c.Adaptive.Enter(ctx, cost)
+}
+
+func (c *countedAll) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	c.n++
+	return c.Composite.Enter(ctx, cost)
+}
+
+func (c *countedKey) Enter(ctx context.Context, cost int) (gate.Pass, error) {
+	c.n++
+	return c.Key.Enter(ctx, cost)
+}
+
+// A type that embeds a gate of this package is a gate from elsewhere. Its Enter is not bypassed, in whatever
+// the gate is used.
+func TestEmbeddedGate(t *testing.T) {
+	key := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(9) }, nil).For(1)
+	r := &countedRate{Rate: gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 9})}
+	w := &countedWindow{Window: gate.NewWindow(9, time.Hour, nil)}
+	s := &countedSlots{Concurrency: gate.NewConcurrency(9)}
+	d := &countedAdaptive{Adaptive: gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{Burst: 9})}
+	a := &countedAll{Composite: gate.All(gate.NewWindow(9, time.Hour, nil))}
+	k := &countedKey{Key: key}
+	for name, c := range map[string]struct {
+		g gate.Gate
+		n *int
+	}{
+		"Rate": {r, &r.n}, "Window": {w, &w.n}, "Concurrency": {s, &s.n}, "Adaptive": {d, &d.n}, "All": {a, &a.n}, "Key": {k, &k.n},
+	} {
+		in := gate.NewKeyed(func(int) gate.Gate { return c.g }, nil)
+		for i, g := range []gate.Gate{gate.All(c.g), gate.All(gate.All(c.g)), gate.Each(c.g), gate.WithCost(c.g, 1), in.For(1), gate.All(in.For(1))} {
+			p, err := g.Enter(t.Context(), 1)
+			if err != nil {
+				t.Fatalf("%s: entry %d: %v", name, i, err)
+			}
+			if *c.n != i+1 {
+				t.Errorf("%s: its Enter was called %d times in %d entries", name, *c.n, i+1)
+				*c.n = i + 1
+			}
+			p.Leave(nil)
 		}
 	}
 }

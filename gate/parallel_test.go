@@ -39,3 +39,34 @@ func TestTryEnterInParallel(t *testing.T) {
 		}
 	}
 }
+
+// The same with slots that are left and taken again: there is always one for each caller, so no entry is refused,
+// and each is counted.
+func TestContestedEntries(t *testing.T) {
+	const n, each = 8, 2000
+	rate, slots := gate.NewRate(pace.Unlimited(), nil), gate.NewConcurrency(n)
+	var callers sync.WaitGroup
+	var entered atomic.Int64
+	for range n {
+		callers.Go(func() {
+			for range each {
+				if rate.Allow() && rate.Wait(t.Context()) == nil {
+					if p, ok := slots.TryEnter(1); ok {
+						p.Leave(nil)
+						entered.Add(1)
+					}
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if got := entered.Load(); got != n*each {
+		t.Errorf("%d of %d entries", got, n*each)
+	}
+	if s := rate.Stats(); s.Granted != 2*n*each {
+		t.Errorf("%d entries at the rate, want %d", s.Granted, 2*n*each)
+	}
+	if s := slots.Stats(); s.Granted != n*each || s.InUse != 0 {
+		t.Errorf("%d entries at the slots, want %d, and %d are taken", s.Granted, n*each, s.InUse)
+	}
+}

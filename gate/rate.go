@@ -321,6 +321,8 @@ func (l *rateLimit) Take(now, since int64, cost int) (mark uint64) {
 // of Rate.
 type rateKeeper Rate
 
+func (g *Rate) keeper() Keeper { return (*rateKeeper)(g) }
+
 func (k *rateKeeper) Leave(uint64, int, error) {}
 func (k *rateKeeper) Settle(mark uint64, cost, actual int) {
 	(*Rate)(k).limit().settle(mark, cost, actual)

@@ -40,8 +40,8 @@ func WithCost(g Gate, costs ...int) Gate {
 	}
 	sides := 1
 	e, ok := g.(eachGate)
-	if c, isAll := g.(*Composite); isAll {
-		sides = c.sides
+	if c, knows := native(g).(interface{ named() int }); knows {
+		sides = c.named()
 	} else if ok {
 		sides = len(costs)
 	}
@@ -112,7 +112,10 @@ func unview(g Gate) (of Gate, costs []int) {
 // what it takes of which limit.
 func named(g Gate) (of Gate, costs []int) {
 	of, costs = unview(g)
-	if _, isAll := of.(*Composite); isAll || len(costs) < 2 {
+	if len(costs) < 2 {
+		return of, costs
+	}
+	if _, known := native(of).(compound); known {
 		return of, costs
 	}
 	for g.(*view).of != of {

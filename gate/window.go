@@ -373,6 +373,14 @@ func plus(sum uint64, cost int) uint64 { return sum + min(uint64(cost), math.Max
 // methods of the limit.
 type windowKeeper windowLimit
 
+// keeper returns nil if each pass has a Keeper of its own.
+func (g *Window) keeper() Keeper {
+	if g.l.until {
+		return nil
+	}
+	return (*windowKeeper)(g.l)
+}
+
 func (k *windowKeeper) Leave(uint64, int, error) {}
 func (k *windowKeeper) Settle(mark uint64, cost, actual int) {
 	(*windowLimit)(k).settle(mark, cost, actual)

@@ -304,8 +304,3 @@ func (g *Gate) whyAway(now int64) error {
 	}
 	return nil
 }
-
-// removeTry removes a try that was not sent yet.
-func (g *Gate) removeTry(t *try) {
-	g.tries = slices.DeleteFunc(g.tries, func(o *try) bool { return o == t })
-}

@@ -112,16 +112,6 @@ func (q *queue) at(i int) *waiter {
 	return w
 }
 
-// try is a TryEnter that waits for Redis. Guarded by the gate's lock, but for the receiving end of
-// done.
-type try struct {
-	claim *claim
-	done  chan struct{} // closed when Redis has decided
-	ok    bool
-	over  bool // the caller has stopped waiting
-	slot  slot
-}
-
 // enter waits until the entry is admitted. cancel, if not nil, ends the context of its work.
 func (g *Gate) enter(ctx context.Context, c *claim, cancel context.CancelCauseFunc) (gate.Pass, error) {
 	w, err := g.arrive(ctx, c)

@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -22,9 +25,9 @@ type list struct {
 	reasons map[key]string
 }
 
-func readList(path string) (list, error) {
+func readList(name string) (list, error) {
 	l := list{reasons: map[key]string{}}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return l, err
 	}
@@ -40,10 +43,10 @@ func readList(path string) (list, error) {
 		}
 		k, err := parse(lines)
 		if err != nil {
-			return l, fmt.Errorf("%s: %w in\n%s", path, err, paragraph)
+			return l, fmt.Errorf("%s: %w in\n%s", name, err, paragraph)
 		}
 		if l.reasons[k] != "" {
-			return l, fmt.Errorf("%s: %v is there twice", path, k)
+			return l, fmt.Errorf("%s: %v is there twice", name, k)
 		}
 		l.keys = append(l.keys, k)
 		l.reasons[k] = lines[3]
@@ -81,7 +84,8 @@ func (l list) reason(k key) string {
 	return ""
 }
 
-// unmatched returns the entries for the files of a package that match none of its mutants.
+// unmatched returns the entries for a package that match none of its mutants. An entry for a file that is there
+// but is not built on this system is left out.
 func (l list) unmatched(p *pkg, all []mutant) []key {
 	here := map[key]bool{}
 	for _, m := range all {
@@ -89,10 +93,12 @@ func (l list) unmatched(p *pkg, all []mutant) []key {
 	}
 	var stale []key
 	for _, k := range l.keys {
-		for _, name := range p.files {
-			if k.file == p.folder+"/"+name && !here[k] {
-				stale = append(stale, k)
-			}
+		folder, name := path.Split(k.file)
+		if folder != p.folder+"/" || here[k] {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(p.dir, name)); err != nil || slices.Contains(p.files, name) {
+			stale = append(stale, k)
 		}
 	}
 	return stale

@@ -112,6 +112,16 @@ func TestList(t *testing.T) {
 	if got := l.unmatched(&pkg{folder: "y", files: []string{"a.go"}}, here); got != nil {
 		t.Errorf("not in another package's code: %v", got)
 	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.unmatched(&pkg{folder: "x", dir: dir}, nil); got != nil {
+		t.Errorf("not built on this system: %v", got)
+	}
+	if got := l.unmatched(&pkg{folder: "x", dir: t.TempDir()}, here); !slices.Equal(got, []key{two}) {
+		t.Errorf("its file is gone: %v, want %v", got, two)
+	}
 	good := "x/a.go f\n- a\n+ b\nequivalent: it is\n"
 	for _, bad := range []string{good + "\n" + good, "x/a.go f\n- a\n+ b", "x/a.go f\n- a\n+ b\nit is", "x/a.go f\na\n+ b\nequivalent: it is", "x/a.go f\n- a\nb\nequivalent: it is"} {
 		if _, err := read(bad); err == nil {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/escapement-go/escapement/internal/bubble"
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // Each entry costs a reading of this clock, so one instant is one reading.
@@ -417,5 +420,45 @@ func TestLateness(t *testing.T) {
 		if !late.done.Load() || len(rate.ran) != 5 || rate.ran[4] != [2]int64{n.start + 157, n.start + 157} {
 			n.Errorf("%v", rate.ran)
 		}
+	})
+}
+
+// The first waiters are woken by a bell, and the alarm calls its function for those behind them alone. A waiter
+// that is admitted or gives up leaves its bell to others.
+func TestBellsAreForTheFirst(t *testing.T) {
+	bubble.Real(t, func(b *bubble.B) {
+		const behind = 6
+		n := newBench(b, timing.New(nil))
+		l := n.bucket(1, 10*time.Millisecond)
+		calls := 0
+		l.alarm = timing.NewAlarm(l.clk, func() {
+			calls++
+			l.ring()
+		})
+		s := set(&l.Queue)
+		for round := range 3 {
+			try(s, 1)
+			var all []*entry
+			for range crowd + behind {
+				all = append(all, n.enter(s, 1, 0)) // in this order
+			}
+			for _, e := range all[:behind] { // they had bells
+				e.cancel()
+			}
+			n.Settle()
+			for _, e := range all[behind:] {
+				n.waits("before its token", e)
+				n.Advance(10 * time.Millisecond)
+				n.want("with its token", n.Now(), e)
+			}
+			if want := behind * (round + 1); calls != want {
+				t.Errorf("round %d: the alarm has called its function %d times, want %d", round, calls, want)
+			}
+			if len(s.bells) != crowd || len(s.idle) != crowd {
+				t.Errorf("round %d: %d bells, %d of them free, want %d", round, len(s.bells), len(s.idle), crowd)
+			}
+			n.Advance(time.Second)
+		}
+		n.check()
 	})
 }

@@ -106,3 +106,27 @@ func TestJoinInParallel(t *testing.T) {
 		}
 	})
 }
+
+// Each goroutine joins two neighbours, once, in groups of mixed age. No join of one undoes that of another.
+func TestJoinOnceEach(t *testing.T) {
+	both(t, func(n *bench) {
+		for range 10000 {
+			n.toys = nil
+			for range 8 {
+				n.slots(1)
+			}
+			r := n.toys
+			rand.Shuffle(len(r), func(i, j int) { r[i], r[j] = r[j], r[i] })
+			var all sync.WaitGroup
+			for i := range r[1:] {
+				all.Go(func() { Join(&r[i].Queue, &r[i+1].Queue) })
+			}
+			all.Wait()
+			for i, y := range r {
+				if y.root() != r[0].root() {
+					n.Fatalf("queue %d is in another group", i)
+				}
+			}
+		}
+	})
+}
