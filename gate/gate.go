@@ -261,6 +261,20 @@ func Hold(g Gate, d time.Duration) bool {
 	return ok
 }
 
+// Resume ends a hold of g now, and reports whether g has a Resume. Use it for a gate of unknown type;
+// [Rate.Resume] and [Composite.Resume] say what there is after it.
+//
+// That takes a method Resume(). All gates of this package that can be held have it. Of a gate without it, the hold
+// goes on until its end.
+func Resume(g Gate) bool {
+	g, _ = unview(g)
+	h, ok := g.(interface{ Resume() })
+	if ok {
+		h.Resume()
+	}
+	return ok
+}
+
 // isNil reports whether v is nil or holds a nil pointer: an interface with a nil pointer is not nil itself.
 func isNil(v any) bool {
 	if v == nil {

@@ -49,6 +49,14 @@ func (h *hold) begin(now, until int64) {
 	h.state.Hold(now, until)
 }
 
+// resume ends a hold that is on. Its bucket stays active until it is full, so that there is no burst.
+func (h *hold) resume(now int64) {
+	if h.follow(now) {
+		h.state.Resume(now)
+		h.follow(now) // without a member it is past
+	}
+}
+
 // plan copies the plan of the member, which may have changed, to the bucket.
 func (h *hold) plan(now int64) {
 	if h.of != nil {
@@ -173,5 +181,24 @@ func (a *Composite) Hold(d time.Duration) {
 			o.to.begin(now, until)
 		}
 		return queue.Later
+	})
+}
+
+// Resume ends the hold that [Composite.Hold] has begun, now and for all waiters at once. Use it when the far side
+// is known to be back. From then on the entries of the composite find their members as at the end of a hold: a
+// Rate or an Adaptive has one token for them, and the next ones come at its pace. Without a hold Resume does
+// nothing.
+//
+// It ends no other hold. The hold of a member goes on, also that of a composite that is a member. An entry that
+// comes through several composites waits until the hold of each of them has ended.
+func (a *Composite) Resume() {
+	if a.holds == nil {
+		panicOnZero()
+	}
+	a.hold.Change(func(now int64) queue.Effect {
+		for _, o := range a.holds[:a.own] {
+			o.to.resume(now)
+		}
+		return queue.Sooner
 	})
 }

@@ -236,6 +236,21 @@ func (g *Rate) Hold(d time.Duration) {
 	})
 }
 
+// Resume ends a hold now, for all waiters at once. Use it when the far side is known to be back. From then on the
+// gate is as at the end of a hold: one token is there, and the next ones come at the rate, however long the hold
+// was. Without a hold it does nothing.
+func (g *Rate) Resume() {
+	if g.clk == nil {
+		panicOnZero()
+	}
+	if l := g.whole.Load(); l != nil { // without it there has been no hold
+		l.Change(func(now int64) queue.Effect {
+			l.state.Resume(now)
+			return queue.Sooner
+		})
+	}
+}
+
 // Stats returns the statistics of the gate at this instant.
 func (g *Rate) Stats() (s Stats) {
 	g.view(func(now int64, state *schedule.Schedule, l *rateLimit, passed uint64) {
