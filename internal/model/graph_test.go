@@ -160,6 +160,31 @@ func (g *graph) hold(v int, d int64) {
 	}
 }
 
+// resume ends the hold of a gate. In what holds have left of a member, the holds of that member and those of
+// composites are one. So it goes on there as long as any of them does.
+func (g *graph) resume(v int) {
+	if v >= len(g.leaves) {
+		c := &g.gates[v]
+		c.held = min(c.held, g.now)
+		for m := range c.shadows {
+			until := g.now + g.leaves[m].heldFor(g.now)
+			c.shadows[m].resume(g.now, until)
+			c.own[m].resume(g.now, until)
+		}
+		return
+	}
+	g.leaves[v].resume(g.now, g.now)
+	if l := g.lean[v]; l != nil {
+		l.resume(g.now, g.now)
+	}
+	for _, c := range g.gates {
+		if s := c.shadows[v]; s != nil {
+			s.resume(g.now, c.held)
+			c.own[v].resume(g.now, c.held)
+		}
+	}
+}
+
 // same reports whether entries of two gates go in order of arrival.
 func (g *graph) same(a, b int) bool {
 	if a == b {
