@@ -323,10 +323,10 @@ end
 
 -- empty makes sure that the bucket lacks at least so many tokens of its burst at the instant.
 local function empty(l, instant, tokens)
-  if l.tat > instant + floor(tokens * l.span / l.n) then return end
+  local q, r = divide(tokens * l.span, l.n)
+  if l.tat > instant + q or l.tat == instant + q and l.part >= r then return end
   low(l, max(now, last), 0)
-  l.tat, l.part = instant, 0
-  move(l, tokens)
+  l.tat, l.part = instant + q, r
 end
 
 -- Until quiet, members may still use slots that are forgotten here.
