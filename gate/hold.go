@@ -16,7 +16,8 @@ import (
 // When the hold of a Rate ends, its bucket is empty, so that there is no burst. The hold of a composite can't
 // empty the buckets of members: other entries use their tokens. So a composite has a hold for each member that
 // keeps to a schedule. That hold has a bucket of its own, with the member's plan, and Hold empties it. One more
-// hold, without a member, keeps out entries that pass all of these by.
+// hold, without a member, keeps out entries that pass all of these by. Resume ends all of them, but not those of
+// composites that are members: these hold other entries, too.
 //
 // When its bucket is full again, the hold is past, and entries bypass it.
 //
@@ -53,7 +54,6 @@ func (h *hold) begin(now, until int64) {
 func (h *hold) resume(now int64) {
 	if h.follow(now) {
 		h.state.Resume(now)
-		h.follow(now) // without a member it is past
 	}
 }
 
@@ -185,7 +185,7 @@ func (a *Composite) Hold(d time.Duration) {
 }
 
 // Resume ends the hold that [Composite.Hold] has begun, now and for all waiters at once. Use it when the far side
-// is known to be back. From then on the entries of the composite find their members as at the end of a hold: a
+// is known to be back. From then on the entries of the composite find their members as at the end of a hold. A
 // Rate or an Adaptive has one token for them, and the next ones come at its pace. Without a hold Resume does
 // nothing.
 //

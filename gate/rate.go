@@ -36,7 +36,7 @@ type RateOptions = pace.Options
 // [Rate.Enter] takes a cost and returns a pass. [Rate.Wait] and [Rate.Allow] have the
 // signatures of golang.org/x/time/rate. A pass of a Rate need not be left.
 //
-// SetRate, SetBurst, Hold and Settle apply at once to all waiters. A waiter gets a *[DeadlineError] if it can
+// SetRate, SetBurst, Hold, Resume and Settle apply at once to all waiters. A waiter gets a *[DeadlineError] if it can
 // no longer be admitted before its deadline, and a *[CapacityError] if its cost now exceeds the burst.
 //
 // # Costs

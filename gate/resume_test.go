@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -286,14 +287,19 @@ func (ready) Wait(context.Context) error { return nil }
 
 // The zero value of a gate panics in Resume as in Hold.
 func TestResumeOfZeroValue(t *testing.T) {
-	for _, g := range []interface{ Resume() }{
+	for i, g := range []interface{ Resume() }{
 		&gate.Rate{}, &gate.Window{}, &gate.Adaptive{}, &gate.Composite{}, gate.Key[int]{},
 		(*gate.Rate)(nil), (*gate.Window)(nil), (*gate.Adaptive)(nil), (*gate.Composite)(nil),
 	} {
+		zero := i < 5 // the others are nil
 		func() {
 			defer func() {
-				if recover() == nil {
+				why := recover()
+				if why == nil {
 					t.Errorf("Resume of a %T without its constructor does not panic", g)
+				}
+				if s, ok := why.(string); zero && (!ok || !strings.Contains(s, "zero value")) {
+					t.Errorf("Resume of a zero %T panics with %v", g, why)
 				}
 			}()
 			g.Resume()

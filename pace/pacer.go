@@ -123,9 +123,9 @@ func (p *Pacer) Hold(d time.Duration) {
 	})
 }
 
-// Resume ends a hold now. From then on the pacer is as at the end of a hold: one token is there, or as
-// much of one as there would be without the hold, and the others come at the rate. Tokens that Hold took
-// back do not return.
+// Resume ends a hold now. From then on the pacer is as at the end of a hold. One token is there, or as
+// much of one as there would be without the hold, and the others come at the rate. The other tokens that
+// Hold took back do not return.
 //
 // Without a hold, and on a stopped pacer, it does nothing.
 func (p *Pacer) Resume() {

@@ -6,7 +6,7 @@ import (
 	"github.com/escapement-go/escapement/gate"
 )
 
-// resumer is a gate whose hold can be ended. A gate need not be one.
+// resumer is a gate with a method that ends a hold. A gate need not be one.
 type resumer interface {
 	holder
 	Resume()

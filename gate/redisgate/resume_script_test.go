@@ -116,8 +116,9 @@ func TestScriptResumeAgainstModel(t *testing.T) {
 				}
 				m.resume(now)
 			case 2:
-				a = call(0, "s", now, cost, 0)
-				m.debt(now, cost)
+				debt := rapid.Int64Range(1, 9*l.burst).Draw(t, "debt")
+				a = call(0, "s", now, debt, 0)
+				m.debt(now, debt)
 			default:
 				// Ahead only in a hold: so a plan that changes finds no slots that are still to come.
 				ahead := int64(0)

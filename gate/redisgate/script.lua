@@ -317,6 +317,7 @@ local function atleast(l, instant)
   if l.tat < instant then l.tat, l.part = instant, 0 end
 end
 
+-- freeatleast is atleast for the schedule without the hold.
 local function freeatleast(l, instant)
   if l.free and l.free < instant then l.free, l.freepart = instant, 0 end
 end
