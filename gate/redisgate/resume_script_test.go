@@ -281,3 +281,47 @@ func TestScriptResumeOfOlderRelease(t *testing.T) {
 		t.Errorf("after Resume: %v, want no slot before the bucket is paid", a)
 	}
 }
+
+// What a member carries for a server that loses its state: the hold by itself, the debt of a bucket without the hold,
+// and for how long there has been none since a Resume.
+func TestScriptReportsHoldAndResume(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fresh()
+	const sec = 1_000_000
+	now, epoch := int64(1_790_000_000_000_000), int64(0)
+	call := func(who string, knows int64, debt int64, hold any, op ...any) []int64 {
+		s.at(t, now, "one", 1000)
+		return s.call(t, append([]any{who, sec, 0, sec, knows, 0, min(1, knows), hold, 0, 0, 0, 0, 1,
+			"g", sec, 10, 5, debt, 0, 0, 0, 0, 0}, op...)...)
+	}
+	a := call("a", 0, 0, 0, "y", 1, 0, 0)
+	epoch = a[1]
+	if a[3] != 0 {
+		t.Errorf("without a Resume: %d, want 0", a[3])
+	}
+	now += sec
+	a = call("a", epoch, 0, 0, "h", 3600*sec, 0, 0, "s", now, 30, 0)
+	if a[3] != 3600*sec || a[18] != 3*sec {
+		t.Errorf("held for %d with a debt of %d, want an hour and 3s", a[3], a[18])
+	}
+	now += sec
+	a = call("a", epoch, 0, 0, "e", 0, 0, sec/2)
+	if a[3] != -1-sec/2 || a[18] != 2*sec {
+		t.Errorf("after Resume: held for %d with a debt of %d, want -1-500,000 and 2s", a[3], a[18])
+	}
+	now += sec
+	if a = call("a", epoch, 0, 0); a[3] != -1-3*sec/2 {
+		t.Errorf("a second later: %d, want -1-1,500,000", a[3])
+	}
+
+	// Two members remember: one the hold, the other the debt. Then the hold is ended.
+	s.fresh()
+	epoch = call("a", 77, 0, fmt.Sprintf("%d:0", 3600*sec))[1]
+	call("b", 77, 9*sec, 0)
+	now += 4 * sec
+	a = call("a", epoch, 0, 0, "e", 0, 0, 0, "d", 1, 1, 0)
+	if len(a) != 20 || a[7] < 46*sec/10 || a[7] > 5*sec {
+		t.Errorf("after Resume with a debt of 5s in a bucket of 500ms: %v, want the next one due in 4.6s", a)
+	}
+}

@@ -5,6 +5,8 @@ package redisgate_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -286,5 +288,68 @@ func TestResumedHoldStaysEnded(t *testing.T) {
 				enter(t, a, 1)
 			})
 		}
+	}
+}
+
+// Holds that several processes begin and end while entries come keep none of these for good, and let no more of them
+// in than may go.
+func TestResumeStorm(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).settled(2 * time.Second)
+	for name, c := range map[string]struct {
+		limit redisgate.Limit
+		n     int
+		span  time.Duration
+	}{
+		"strict": {redisgate.Strict(40, 200*ms, &redisgate.StrictOptions{Burst: 5}), 40, 200 * ms},
+		"window": {redisgate.Window(40, 200*ms, nil), 40, 200 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, limits := key(), redisgate.Limits{c.limit}
+			gates := []*redisgate.Gate{member(t, s, k, limits, nil), member(t, s, k, limits, nil)}
+			over := make(chan struct{})
+			var holders, callers sync.WaitGroup
+			var mu sync.Mutex
+			var all []int64
+			for i, g := range gates {
+				holders.Go(func() {
+					for n := 0; ; n++ {
+						select {
+						case <-over:
+							return
+						case <-time.After(time.Duration(10+10*i) * ms):
+						}
+						g.Hold(time.Hour)
+						if n%2 == 0 {
+							time.Sleep(15 * ms)
+						}
+						gates[n%2].Resume()
+					}
+				})
+				for range 20 {
+					callers.Go(func() {
+						for range 12 {
+							p, err := g.Enter(t.Context(), 1)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							mu.Lock()
+							all = append(all, time.Now().UnixNano())
+							mu.Unlock()
+							p.Leave(nil)
+						}
+					})
+				}
+			}
+			callers.Wait()
+			close(over)
+			holders.Wait()
+			slices.Sort(all)
+			if most, _ := densest(all, c.span); most > c.n {
+				t.Errorf("%d in %v, where %d is the limit", most, c.span, c.n)
+			}
+		})
 	}
 }
