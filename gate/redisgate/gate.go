@@ -315,7 +315,7 @@ func (g *Gate) Resume() {
 	if k.held > now {
 		g.voidSlots() // they are for the end of the hold, and void when Redis knows
 	}
-	k.held, k.resumed, k.askNow = 0, now, true
+	k.held, k.askNow = 0, true
 	g.ops = append(g.ops, o)
 	g.advance(now)
 	g.mu.Unlock()

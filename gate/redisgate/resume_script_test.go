@@ -325,3 +325,57 @@ func TestScriptReportsHoldAndResume(t *testing.T) {
 		t.Errorf("after Resume with a debt of 5s in a bucket of 500ms: %v, want the next one due in 4.6s", a)
 	}
 }
+
+// What entries of before give back during a hold, and what an adaptive limit unlearns, is there after Resume, but for
+// one token at most. At the end of a hold there is one token, too.
+func TestScriptCorrectsDuringHold(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const sec = 1_000_000
+	start := int64(1_790_000_000_000_000)
+	for name, c := range map[string]struct {
+		before []any // operations right before the hold
+		during []any // and a second later
+		want   int64 // when the first one is due after a Resume another second later; the next one is 100 ms later
+	}{
+		"nothing":                        {nil, nil, 0},
+		"a debt":                         {[]any{"s", start, 45, 0}, nil, 26 * sec / 10},
+		"a debt in the hold":             {nil, []any{"s", start, 45, 0}, 31 * sec / 10},
+		"the last one unused":            {nil, []any{"s", start, -5, 0}, 0},
+		"a debt, and a reset":            {[]any{"t", 0, 0, 0, "s", start, 45, 0}, []any{"x", 0, 0, 0}, 31 * sec / 10},
+		"a debt, a reset and a throttle": {[]any{"t", 0, 0, 0, "s", start, 45, 0}, []any{"x", 0, 0, 0, "t", 2, 0, 0}, 27 * sec / 10},
+	} {
+		for _, resume := range []bool{true, false} {
+			s.fresh()
+			now, epoch, gen := start, int64(0), int64(0)
+			call := func(op ...any) []int64 {
+				s.at(t, now, "one", 1000)
+				a := s.call(t, append([]any{"me", 10 * sec, 0, 10 * sec, epoch, gen, min(1, epoch), 0, 0, 0, 0, 0, 1,
+					"a", 100_000_000, int64(1e12), 5, 0, 0, 2, 0.9, 0, 0}, op...)...)
+				epoch, gen = a[1], a[2]
+				return a
+			}
+			call("d", 5, 1, 0)
+			call(append(c.before[:len(c.before):len(c.before)], "h", 12*sec, 0, 0)...)
+			now += sec
+			if c.during != nil {
+				call(c.during...)
+			}
+			now += sec
+			if !resume {
+				now += 10 * sec
+				a := call("d", 1, 5, 0)
+				for i, d := range a[20:] {
+					if i > 0 && d-a[20+i-1] < 100_000 {
+						t.Errorf("%s: at the end of the hold entries in %v", name, a[20:])
+					}
+				}
+				continue
+			}
+			a := call("e", 0, 0, 0, "d", 1, 1, 0)
+			if len(a) != 21 || a[20] != c.want {
+				t.Errorf("%s: after Resume %v, want the first one in %d", name, a, c.want)
+			}
+		}
+	}
+}
