@@ -224,7 +224,7 @@ func (g *Adaptive) Hold(d time.Duration) {
 }
 
 // Resume ends a hold now, also that of a Retry-After, for all waiters at once. Use it when the far side is known
-// to be back. From then on the gate is as at the end of a hold: one token is there, and the next ones come at the
+// to be back. From then on the gate is as at the end of a hold. One token is there, and the next ones come at the
 // present interval. Resume does not change the interval; [Adaptive.Reset] does. Without a hold it does nothing.
 func (g *Adaptive) Resume() {
 	l := g.limit()

@@ -237,7 +237,7 @@ func (g *Rate) Hold(d time.Duration) {
 }
 
 // Resume ends a hold now, for all waiters at once. Use it when the far side is known to be back. From then on the
-// gate is as at the end of a hold: one token is there, and the next ones come at the rate, however long the hold
+// gate is as at the end of a hold. One token is there, and the next ones come at the rate, however long the hold
 // was. Without a hold it does nothing.
 func (g *Rate) Resume() {
 	if g.clk == nil {

@@ -90,7 +90,7 @@ type Subject struct {
 	Foresees bool
 
 	// AfterHold returns the most tokens that may be granted within w from the end of a hold on,
-	// both ends included, also where a method Resume() has ended it. It is for gates with a method
+	// both ends included. A method Resume() may have ended the hold. It is for gates with a method
 	// Hold(time.Duration). A rate does not burst after a hold: for a rate it is one and what comes in w. Nil
 	// means Most.
 	AfterHold func(w time.Duration) int

@@ -292,11 +292,11 @@ func (g *Gate) Hold(d time.Duration) {
 	}
 }
 
-// Resume ends a hold now, in every process, and so for all entries that wait: also a hold that another
+// Resume ends a hold now, in every process and for all entries that wait. It also ends a hold that another
 // process has begun, and that of a Retry-After. Use it when the far side is known to be back. Without a hold it
 // does nothing.
 //
-// From then on the gate is as at the end of a hold: a bucket has one token, or as much of one as there
+// From then on the gate is as at the end of a hold. A bucket has one token, or as much of one as there
 // would be without the hold. A window has the room that it would have had anyway. The interval of an adaptive
 // limit stays; see [Gate.Reset].
 //
@@ -304,8 +304,8 @@ func (g *Gate) Hold(d time.Duration) {
 // Processes in which entries wait hear of it at once, and the others when they ask next. While Redis is away
 // the hold ends in this process alone, which reports it when Redis is back.
 //
-// Calls of Hold and Resume that reach Redis late count by when they were called. So a Hold that was called
-// before a Resume does not hold again, and a Resume does not end a hold that was called after it.
+// Calls of Hold and Resume that reach Redis late count by when they were called. A Hold from before a Resume
+// does not hold again. A Resume does not end a hold that was called after it.
 func (g *Gate) Resume() {
 	o := op{what: opResume, done: make(chan struct{})}
 	g.mu.Lock()
@@ -315,7 +315,7 @@ func (g *Gate) Resume() {
 	if k.held > now {
 		g.voidSlots() // they are for the end of the hold, and void when Redis knows
 	}
-	k.held, k.askNow = 0, true
+	k.held = 0
 	g.ops = append(g.ops, o)
 	g.advance(now)
 	g.mu.Unlock()

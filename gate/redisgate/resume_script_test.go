@@ -338,12 +338,13 @@ func TestScriptCorrectsDuringHold(t *testing.T) {
 		during []any // and a second later
 		want   int64 // when the first one is due after a Resume another second later; the next one is 100 ms later
 	}{
-		"nothing":                        {nil, nil, 0},
-		"a debt":                         {[]any{"s", start, 45, 0}, nil, 26 * sec / 10},
-		"a debt in the hold":             {nil, []any{"s", start, 45, 0}, 31 * sec / 10},
-		"the last one unused":            {nil, []any{"s", start, -5, 0}, 0},
-		"a debt, and a reset":            {[]any{"t", 0, 0, 0, "s", start, 45, 0}, []any{"x", 0, 0, 0}, 31 * sec / 10},
-		"a debt, a reset and a throttle": {[]any{"t", 0, 0, 0, "s", start, 45, 0}, []any{"x", 0, 0, 0, "t", 2, 0, 0}, 27 * sec / 10},
+		"nothing":                         {nil, nil, 0},
+		"a debt":                          {[]any{"s", start, 45, 0}, nil, 26 * sec / 10},
+		"a debt in the hold":              {nil, []any{"s", start, 45, 0}, 31 * sec / 10},
+		"the last one unused":             {nil, []any{"s", start, -5, 0}, 0},
+		"a debt, and the last one unused": {[]any{"s", start, 45, 0}, []any{"s", start, -5, 0}, 21 * sec / 10},
+		"a debt, and a reset":             {[]any{"t", 0, 0, 0, "s", start, 45, 0}, []any{"x", 0, 0, 0}, 31 * sec / 10},
+		"a debt, a reset and a throttle":  {[]any{"t", 0, 0, 0, "s", start, 45, 0}, []any{"x", 0, 0, 0, "t", 2, 0, 0}, 27 * sec / 10},
 	} {
 		for _, resume := range []bool{true, false} {
 			s.fresh()
