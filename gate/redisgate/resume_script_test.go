@@ -246,7 +246,7 @@ func TestScriptKeepsResume(t *testing.T) {
 		s.at(t, now, "one", 1000)
 		now += sec
 		a := s.call(t, "me", sec, 0, sec, epoch, 0, min(1, epoch), 0, 0, 0, 0, 0, 1,
-			"g", sec, 10, 5, 0, 0, 0, 0, 0, 0, op, 3600*sec, 0, 0)
+			"g", sec, 10, 5, 0, 0, 0, 0, 0, 0, op, int64(3600*sec), 0, 0)
 		epoch = a[1]
 		if ttl := s.c.PTTL(context.Background(), s.keys[0]).Val().Seconds(); ttl < 3590 || a[5] < 3590*sec {
 			t.Errorf("after %q the state lives for %v s, and the member is told %d µs", op, ttl, a[5])
@@ -301,7 +301,7 @@ func TestScriptReportsHoldAndResume(t *testing.T) {
 		t.Errorf("without a Resume: %d, want 0", a[3])
 	}
 	now += sec
-	a = call("a", epoch, 0, 0, "h", 3600*sec, 0, 0, "s", now, 30, 0)
+	a = call("a", epoch, 0, 0, "h", int64(3600*sec), 0, 0, "s", now, 30, 0)
 	if a[3] != 3600*sec || a[18] != 3*sec {
 		t.Errorf("held for %d with a debt of %d, want an hour and 3s", a[3], a[18])
 	}
@@ -317,7 +317,7 @@ func TestScriptReportsHoldAndResume(t *testing.T) {
 
 	// Two members remember: one the hold, the other the debt. Then the hold is ended.
 	s.fresh()
-	epoch = call("a", 77, 0, fmt.Sprintf("%d:0", 3600*sec))[1]
+	epoch = call("a", 77, 0, fmt.Sprintf("%d:0", int64(3600*sec)))[1]
 	call("b", 77, 9*sec, 0)
 	now += 4 * sec
 	a = call("a", epoch, 0, 0, "e", 0, 0, 0, "d", 1, 1, 0)

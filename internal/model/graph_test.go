@@ -26,6 +26,7 @@ type vertex struct {
 	members []int // leaves
 	through []int // composites on the way to them, itself included
 	held    int64
+	ever    bool         // it was held
 	shadows map[int]leaf // what its holds leave of its members that keep a rate
 	own     map[int]leaf // the same, if those do not count who come by other ways
 }
@@ -145,7 +146,7 @@ func (g *graph) hold(v int, d int64) {
 		return
 	}
 	c := &g.gates[v]
-	c.held = max(c.held, add(g.now, d))
+	c.held, c.ever = max(c.held, add(g.now, d)), true
 	for _, m := range c.members {
 		if b, ok := g.leaves[m].(*bucket); ok {
 			if c.shadows == nil {
@@ -194,7 +195,7 @@ func (g *graph) same(a, b int) bool {
 }
 
 func (g *graph) everHeld(v int) bool {
-	return slices.ContainsFunc(g.gates[v].through, func(c int) bool { return g.gates[c].held > 0 })
+	return slices.ContainsFunc(g.gates[v].through, func(c int) bool { return g.gates[c].ever })
 }
 
 // head reports whether nobody is before the entry in its queue.

@@ -212,9 +212,9 @@ func (g *mesh) hold(v int, d int64) {
 // resume ends the hold of a gate; see graph.resume.
 func (g *mesh) resume(v int) {
 	v = g.behind(v)
-	if !g.web.nodes[v].leaf() {
-		g.held[v] = min(g.held[v], g.now)
-	} else {
+	if until, ever := g.held[v]; ever {
+		g.held[v] = min(until, g.now)
+	} else if g.web.nodes[v].leaf() {
 		g.leaves[v].resume(g.now, g.now)
 		if l := g.lean[v]; l != nil {
 			l.resume(g.now, g.now)
@@ -237,7 +237,7 @@ func (g *mesh) wants(a, b *vector) bool {
 
 func (g *mesh) everHeld(q *vector) bool {
 	for c := range q.through {
-		if g.held[c] > 0 {
+		if _, ever := g.held[c]; ever {
 			return true
 		}
 	}
