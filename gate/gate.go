@@ -248,7 +248,7 @@ func StatsOf(g Gate) (Stats, bool) {
 }
 
 // Hold holds g for d, and reports whether g can be held. Use it for a gate of unknown type; [Rate.Hold] and
-// [Composite.Hold] say what a hold is.
+// [Composite.Hold] say what a hold is, and [Resume] ends it.
 //
 // A gate can be held if it has a method Hold(time.Duration). All gates of this package have it except a
 // [Concurrency] and what [Of] returns. To hold one of these, put it into an [All].
