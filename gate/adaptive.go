@@ -223,8 +223,19 @@ func (g *Adaptive) Hold(d time.Duration) {
 	})
 }
 
+// Resume ends a hold now, also that of a Retry-After, for all waiters at once. Use it when the far side is known
+// to be back. From then on the gate is as at the end of a hold. One token is there, and the next ones come at the
+// present interval. Resume does not change the interval; [Adaptive.Reset] does. Without a hold it does nothing.
+func (g *Adaptive) Resume() {
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.state.Resume(now)
+		return queue.Sooner
+	})
+}
+
 // Reset makes the gate forget what it has learned. It goes on at the rate that it was made with, even if it had
-// given up. A hold stays.
+// given up. A hold stays; [Adaptive.Resume] ends it.
 func (g *Adaptive) Reset() {
 	l := g.limit()
 	l.Change(func(now int64) queue.Effect {

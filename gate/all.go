@@ -70,8 +70,11 @@ import (
 // Adaptive has one token for them, and the next ones come at its pace. So there is no burst, even if the
 // member's bucket is full. A Window and a Concurrency admit as many as they have room for.
 //
-// An entry that waits at a gate from elsewhere when a hold begins requeues last once that gate admits it.
-// After a hold, such a gate and the gate of a key admit entries as if there had been none.
+// [Composite.Resume] ends a hold early. The hold of a composite and those of its members are independent: each is
+// ended by its own Resume alone, and an entry waits for the end of all on its way.
+//
+// An entry that waits at a gate from elsewhere when a hold begins requeues last if that gate admits it during
+// the hold. After a hold, such a gate and the gate of a key admit entries as if there had been none.
 //
 // # Naming gates twice, and misuse
 //

@@ -210,6 +210,15 @@ func ExampleKey_Hold() {
 	// Output: false true
 }
 
+func ExampleKey_Resume() {
+	hosts := gate.NewKeyed(func(string) gate.Gate { return gate.NewWindow(10, time.Second, nil) }, nil)
+	hosts.For("a").Hold(time.Minute)
+	hosts.For("a").Resume()
+	_, a := hosts.TryEnter("a", 1)
+	fmt.Println(a)
+	// Output: true
+}
+
 func ExampleKey_Stats() {
 	hosts := gate.NewKeyed(func(string) gate.Gate { return gate.NewWindow(10, time.Minute, nil) }, nil)
 	fmt.Println(hosts.For("a").Stats().Idle, hosts.Len()) // it makes no gate

@@ -22,7 +22,7 @@
 //     and burst, or limit and span.
 //   - Lateness is a delay after that instant for which the system is to blame. The slack is how much lateness
 //     is made up for.
-//   - A hold is a pause: until it ends, the gate admits no entry.
+//   - A hold is a pause: until it ends, the gate admits no entry. Resume ends it before its time.
 //   - A pass is what the caller of an admitted entry gets, to leave the gate with.
 //   - The far side is what the work talks to, such as the server of an API. It throttles a call when it
 //     refuses the call because there are too many.

@@ -166,6 +166,20 @@ func ExampleRate_Hold() {
 	// Output: false 1h0m0s
 }
 
+func ExampleRate_Resume() {
+	g := gate.NewRate(pace.PerMinute(1), &gate.RateOptions{Burst: 5})
+	g.Hold(time.Hour) // the far side said: Retry-After: 3600
+	fmt.Println(g.Allow())
+
+	g.Resume() // and its operators say that it is back
+	fmt.Println(g.Allow())
+	fmt.Println(g.Allow()) // no burst
+	// Output:
+	// false
+	// true
+	// false
+}
+
 func ExampleRate_Stats() {
 	g := gate.NewRate(pace.PerMinute(1), nil)
 	g.Allow()
@@ -281,6 +295,20 @@ func ExampleWindow_Hold() {
 	_, ok := g.TryEnter(1)
 	fmt.Println(ok)
 	// Output: false
+}
+
+func ExampleWindow_Resume() {
+	g := gate.NewWindow(2, time.Minute, nil)
+	g.Hold(time.Hour)
+	g.Resume()
+	for range 3 {
+		_, ok := g.TryEnter(1)
+		fmt.Println(ok)
+	}
+	// Output:
+	// true
+	// true
+	// false
 }
 
 func ExampleWindow_SetLimit() {
@@ -416,6 +444,36 @@ func ExampleComposite_Hold() {
 	// Output:
 	// search: false 1m0s
 	// items: true
+}
+
+// A composite ends its own hold, and no other.
+func ExampleComposite_Resume() {
+	api := gate.NewRate(pace.PerSecond(100), nil)
+	search := gate.All(api, gate.NewConcurrency(5))
+	search.Hold(time.Hour)
+	api.Hold(time.Hour)
+
+	search.Resume()
+	_, ok := search.TryEnter(1)
+	fmt.Println(ok)
+	api.Resume()
+	_, ok = search.TryEnter(1)
+	fmt.Println(ok)
+	// Output:
+	// false
+	// true
+}
+
+// Resume is for a gate of unknown type, such as that of a key.
+func ExampleResume() {
+	hosts := gate.NewKeyed(func(string) gate.Gate { return gate.NewWindow(10, time.Second, nil) }, nil)
+	host := hosts.For("example.org")
+	gate.Hold(host, time.Hour)
+	fmt.Println(gate.Resume(host), host.Stats().HeldFor)
+	fmt.Println(gate.Resume(gate.NewConcurrency(1)))
+	// Output:
+	// true 0s
+	// false
 }
 
 func ExampleNewKeyed() {
@@ -566,6 +624,19 @@ func ExampleAdaptive_Hold() {
 	_, ok := g.TryEnter(1)
 	fmt.Println(ok)
 	// Output: false
+}
+
+// Resume ends a hold, and the interval stays.
+func ExampleAdaptive_Resume() {
+	g := gate.NewAdaptive(pace.PerSecond(10), nil)
+	pass, _ := g.TryEnter(1)
+	pass.Leave(gate.Throttled(time.Hour, nil))
+	fmt.Println(g.Stats().HeldFor > 0, g.Interval())
+	g.Resume()
+	fmt.Println(g.Stats().HeldFor > 0, g.Interval())
+	// Output:
+	// true 200ms
+	// false 200ms
 }
 
 func ExampleAdaptive_Reset() {

@@ -248,7 +248,7 @@ func StatsOf(g Gate) (Stats, bool) {
 }
 
 // Hold holds g for d, and reports whether g can be held. Use it for a gate of unknown type; [Rate.Hold] and
-// [Composite.Hold] say what a hold is.
+// [Composite.Hold] say what a hold is, and [Resume] ends it.
 //
 // A gate can be held if it has a method Hold(time.Duration). All gates of this package have it except a
 // [Concurrency] and what [Of] returns. To hold one of these, put it into an [All].
@@ -257,6 +257,20 @@ func Hold(g Gate, d time.Duration) bool {
 	h, ok := g.(interface{ Hold(time.Duration) })
 	if ok {
 		h.Hold(d)
+	}
+	return ok
+}
+
+// Resume ends a hold of g now, and reports whether g has a Resume. Use it for a gate of unknown type;
+// [Rate.Resume] and [Composite.Resume] say what there is after it.
+//
+// That takes a method Resume(). All gates of this package that can be held have it. Of a gate without it, the hold
+// goes on until its end.
+func Resume(g Gate) bool {
+	g, _ = unview(g)
+	h, ok := g.(interface{ Resume() })
+	if ok {
+		h.Resume()
 	}
 	return ok
 }

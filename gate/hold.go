@@ -16,7 +16,8 @@ import (
 // When the hold of a Rate ends, its bucket is empty, so that there is no burst. The hold of a composite can't
 // empty the buckets of members: other entries use their tokens. So a composite has a hold for each member that
 // keeps to a schedule. That hold has a bucket of its own, with the member's plan, and Hold empties it. One more
-// hold, without a member, keeps out entries that pass all of these by.
+// hold, without a member, keeps out entries that pass all of these by. Resume ends all of them, but not those of
+// composites that are members: these hold other entries, too.
 //
 // When its bucket is full again, the hold is past, and entries bypass it.
 //
@@ -47,6 +48,13 @@ func (h *hold) begin(now, until int64) {
 	}
 	h.plan(now)
 	h.state.Hold(now, until)
+}
+
+// resume ends a hold that is on. Its bucket stays active until it is full, so that there is no burst.
+func (h *hold) resume(now int64) {
+	if h.follow(now) {
+		h.state.Resume(now)
+	}
 }
 
 // plan copies the plan of the member, which may have changed, to the bucket.
@@ -169,5 +177,24 @@ func (a *Composite) Hold(d time.Duration) {
 			o.to.begin(now, until)
 		}
 		return queue.Later
+	})
+}
+
+// Resume ends the hold that [Composite.Hold] has begun, now and for all waiters at once. Use it when the far side
+// is known to be back. From then on the entries of the composite find their members as at the end of a hold. A
+// Rate or an Adaptive has one token for them, and the next ones come at its pace. Without a hold Resume does
+// nothing.
+//
+// It ends no other hold. The hold of a member goes on, also that of a composite that is a member. An entry that
+// comes through several composites waits until the hold of each of them has ended.
+func (a *Composite) Resume() {
+	if a.holds == nil {
+		panicOnZero()
+	}
+	a.hold.Change(func(now int64) queue.Effect {
+		for _, o := range a.holds[:a.own] {
+			o.to.resume(now)
+		}
+		return queue.Sooner
 	})
 }

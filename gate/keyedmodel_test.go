@@ -249,7 +249,7 @@ func (m *keyModel) leave() {
 
 func (m *keyModel) step() {
 	key := rapid.IntRange(1, 9)
-	switch rapid.SampledFrom([]string{"enter", "enter", "enter", "leave", "leave", "wait", "wait", "hold"}).Draw(m.r, "step") {
+	switch rapid.SampledFrom([]string{"enter", "enter", "enter", "leave", "leave", "wait", "wait", "hold", "resume"}).Draw(m.r, "step") {
 	case "enter":
 		m.enter(key.Draw(m.r, "key"), rapid.IntRange(1, 6).Draw(m.r, "cost"))
 	case "leave":
@@ -269,6 +269,17 @@ func (m *keyModel) step() {
 			d := someSpan(m.r, "hold")
 			h.Hold(d)
 			hold(m.k.For(key), d)
+			t.used, t.since = m.Now(), -1
+		}
+	case "resume":
+		key := key.Draw(m.r, "resumed")
+		t := m.keys[key]
+		if t == nil || m.kind.mute {
+			return
+		}
+		if h, ok := t.gate.(interface{ Resume() }); ok {
+			h.Resume()
+			m.k.For(key).Resume()
 			t.used, t.since = m.Now(), -1
 		}
 	}

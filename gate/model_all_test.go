@@ -120,6 +120,15 @@ func (m *latchModel) hold(now, until int64) {
 	m.after.hold(now, until)
 }
 
+func (m *latchModel) resume(now int64) {
+	if m.held > now {
+		m.held = now
+		if m.after != nil {
+			m.after.resume(now)
+		}
+	}
+}
+
 func (m *latchModel) trail(now int64) *bucketModel {
 	if m.after != nil && m.after.idle(now) {
 		m.after = nil
@@ -463,6 +472,19 @@ func (c *company) step(id int, o modelOp) error {
 		default:
 			c.latches[changed].hold(c.at, until)
 		}
+	case opResume:
+		if changed = lane; !needs(lane, ofRate) && !needs(lane, ofWindow) {
+			changed = ofRate
+		}
+		gate.Resume(c.gates[changed])
+		switch changed {
+		case ofRate:
+			c.rate.resume(c.at)
+		case ofWindow:
+			c.window.held = min(c.window.held, c.at)
+		default:
+			c.latches[changed].resume(c.at)
+		}
 	case opRate:
 		r := wholeRates[o.a%4]
 		changed = ofRate
@@ -501,7 +523,7 @@ const noMember = -1
 
 func TestModelAll(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opCancel, opLeave, opLeave, opLeave, opSettle, opAdvance, opAdvance,
-		opHold, opRate, opBurst, opLimit, opStats}
+		opHold, opResume, opRate, opBurst, opLimit, opStats}
 	checkModel(t, []time.Duration{0}, func(t *rapid.T, _ time.Duration) func(*stage) error {
 		r := rapid.SampledFrom(wholeRates[:4]).Draw(t, "rate")
 		// The system is never late here, so there is never anything to be made up.

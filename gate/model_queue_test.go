@@ -501,6 +501,7 @@ const (
 	opLeave    modelKind = "leave"    // of somebody who got in
 	opSettle   modelKind = "settle"   //
 	opHold     modelKind = "hold"     //
+	opResume   modelKind = "resume"   //
 	opRate     modelKind = "rate"     // SetRate
 	opBurst    modelKind = "burst"    // SetBurst
 	opLimit    modelKind = "limit"    // SetLimit

@@ -238,6 +238,12 @@ func (m *bucketModel) hold(now, until int64) {
 	m.changed = max(m.changed, until)
 }
 
+func (m *bucketModel) resume(now int64) {
+	if m.held > now {
+		m.held, m.floor, m.changed = now, now, now
+	}
+}
+
 // settle gives back what would be there had the entry cost less from the start: what the bucket would
 // have turned away since is lost.
 func (m *bucketModel) settle(now int64, id, cost, actual int) {
@@ -361,7 +367,7 @@ func drawRates(t *rapid.T, whole bool) []pace.Rate {
 
 func TestModelRate(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opNext, opNext, opIdle,
-		opSettle, opLeave, opHold, opRate, opBurst, opStats}
+		opSettle, opLeave, opHold, opResume, opRate, opBurst, opStats}
 	// None is a multiple of an interval: an alarm rings when nothing else happens.
 	lates := []time.Duration{0, 0, 0, time.Millisecond + 333, 3*time.Millisecond + 777, 30*time.Millisecond + 111}
 	checkModel(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
@@ -447,6 +453,9 @@ func newRatePlot(s *stage, rates []pace.Rate, first pace.Rate, burst int, slack,
 			if g.Hold(d); d > 0 {
 				change(func(m *bucketModel, now int64) { m.hold(now, now+int64(d)) })
 			}
+		case opResume:
+			g.Resume()
+			change(func(m *bucketModel, now int64) { m.resume(now) })
 		case opRate:
 			r := rates[o.a%int64(len(rates))]
 			g.SetRate(r)

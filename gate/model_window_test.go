@@ -123,7 +123,7 @@ func (m *windowModel) bound(costs map[int]int) error {
 
 func TestModelWindow(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opTry, opTry, opCancel, opAdvance, opAdvance,
-		opNext, opNext, opIdle, opSettle, opLeave, opHold, opStats}
+		opNext, opNext, opIdle, opSettle, opLeave, opHold, opResume, opStats}
 	lates := []time.Duration{0, 0, 3*time.Millisecond + 777}
 	checkModel(t, lates, func(t *rapid.T, late time.Duration) func(*stage) error {
 		most := rapid.IntRange(1, 40).Draw(t, "n")
@@ -156,6 +156,11 @@ func TestModelWindow(t *testing.T) {
 					if g.Hold(d); d > 0 {
 						p.modelQueue.change(func() { m.held = max(m.held, p.modelQueue.now+int64(d)) })
 					}
+					return true
+				}
+				if o.kind == opResume {
+					g.Resume()
+					p.modelQueue.change(func() { m.held = min(m.held, p.modelQueue.now) })
 					return true
 				}
 				return false

@@ -121,6 +121,9 @@ func TestRaceRate(t *testing.T) {
 			g.Hold(time.Microsecond)
 		case 3:
 			g.Stats()
+		case 4:
+			g.Hold(time.Hour)
+			g.Resume()
 		}
 	}, g)
 	balance(t, g, b[0])
@@ -181,6 +184,9 @@ func TestRaceWindow(t *testing.T) {
 			g.Hold(time.Microsecond)
 		case 1:
 			g.Stats()
+		case 2:
+			g.Hold(time.Hour)
+			g.Resume()
 		}
 	}, g)
 	balance(t, g, b[0])

@@ -36,7 +36,7 @@ type RateOptions = pace.Options
 // [Rate.Enter] takes a cost and returns a pass. [Rate.Wait] and [Rate.Allow] have the
 // signatures of golang.org/x/time/rate. A pass of a Rate need not be left.
 //
-// SetRate, SetBurst, Hold and Settle apply at once to all waiters. A waiter gets a *[DeadlineError] if it can
+// SetRate, SetBurst, Hold, Resume and Settle apply at once to all waiters. A waiter gets a *[DeadlineError] if it can
 // no longer be admitted before its deadline, and a *[CapacityError] if its cost now exceeds the burst.
 //
 // # Costs
@@ -234,6 +234,21 @@ func (g *Rate) Hold(d time.Duration) {
 		l.state.Hold(now, timing.Later(now, d))
 		return queue.Later
 	})
+}
+
+// Resume ends a hold now, for all waiters at once. Use it when the far side is known to be back. From then on the
+// gate is as at the end of a hold. One token is there, and the next ones come at the rate, however long the hold
+// was. Without a hold it does nothing.
+func (g *Rate) Resume() {
+	if g.clk == nil {
+		panicOnZero()
+	}
+	if l := g.whole.Load(); l != nil { // without it there has been no hold
+		l.Change(func(now int64) queue.Effect {
+			l.state.Resume(now)
+			return queue.Sooner
+		})
+	}
 }
 
 // Stats returns the statistics of the gate at this instant.

@@ -168,6 +168,16 @@ func (g *Window) Hold(d time.Duration) {
 	})
 }
 
+// Resume ends a hold now, for all waiters at once: as many are admitted as the window has room for. Use it when
+// the far side is known to be back. Without a hold it does nothing.
+func (g *Window) Resume() {
+	l := g.limit()
+	l.Change(func(now int64) queue.Effect {
+		l.held = min(l.held, now)
+		return queue.Sooner
+	})
+}
+
 // Stats returns the statistics of the gate at this instant.
 func (g *Window) Stats() Stats { return g.limit().Stats() }
 

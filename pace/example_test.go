@@ -63,6 +63,17 @@ func ExamplePacer_Hold() {
 	// Output: true
 }
 
+func ExamplePacer_Resume() {
+	p := pace.New(pace.PerMinute(1), nil)
+	defer p.Stop()
+
+	p.Hold(time.Hour)
+	p.Resume()
+	<-p.C
+	fmt.Println("a token")
+	// Output: a token
+}
+
 func ExamplePacer_Stop() {
 	p := pace.New(pace.PerSecond(100), nil)
 	p.Stop()

@@ -123,6 +123,15 @@ func (p *Pacer) Hold(d time.Duration) {
 	})
 }
 
+// Resume ends a hold now. From then on the pacer is as at the end of a hold. One token is there, or as
+// much of one as there would be without the hold, and the others come at the rate. The other tokens that
+// Hold took back do not return.
+//
+// Without a hold, and on a stopped pacer, it does nothing.
+func (p *Pacer) Resume() {
+	p.call(func() { p.state.Resume(p.clk.Now()) })
+}
+
 // Stop ends the pacer. When it returns, the goroutine that fed the channel has ended. No token
 // comes any more, not even those that were there. C stays open. Calling it again does nothing.
 func (p *Pacer) Stop() {

@@ -30,6 +30,14 @@ const (
 	holdsInSecret    fault = "the statistics know of no hold"
 	holdsAndIsIdle   fault = "a held gate is idle"
 	endsHoldInSecret fault = "the statistics know of no end of a hold"
+	resumesNothing   fault = "Resume does nothing"
+	resumesNewcomers fault = "Resume is not for those who wait"
+	resumesOnce      fault = "after Resume there is no hold any more"
+	resumesOneHold   fault = "Resume ends one of two holds"
+	burstsAtResume   fault = "all that was saved up goes after Resume"
+	fillsAtResume    fault = "Resume without a hold fills the bucket"
+	emptiesAtResume  fault = "Resume without a hold empties the bucket"
+	resumesInSecret  fault = "the statistics know of no Resume"
 )
 
 var heldWrong = map[fault][]string{
@@ -46,6 +54,14 @@ var heldWrong = map[fault][]string{
 	holdsInSecret:    {"hold in stats"},
 	holdsAndIsIdle:   {"hold in stats"},
 	endsHoldInSecret: {"hold in stats"},
+	resumesNothing:   {"resume", "after resume"},
+	resumesNewcomers: {"resume", "after resume"},
+	resumesOnce:      {"resume"},
+	resumesOneHold:   {"resume"},
+	burstsAtResume:   {"after resume"},
+	fillsAtResume:    {"resume without a hold"},
+	emptiesAtResume:  {"resume without a hold"},
+	resumesInSecret:  {"resume"},
 }
 
 // heldWrongly is a rate that is held in a way of its own. Without a fault it hands the hold
@@ -59,14 +75,21 @@ type heldWrongly struct {
 	mu    sync.Mutex
 	until time.Time
 	d     time.Duration // of the last hold
+	again chan struct{} // closed by Resume, for the entries that wait for until
+	holds int
+	ended bool // there was a Resume
 }
 
 func (g *heldWrongly) Hold(d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	until := g.clk.Now().Add(d)
+	g.holds++
 	switch {
-	case g.fault == ignoresHolds:
+	case g.fault == ignoresHolds, g.fault == resumesOnce && g.ended:
+		return
+	case g.fault == resumesNewcomers, g.fault == burstsAtResume:
+		g.until = until
 		return
 	case g.fault == shortensHolds && d > 0, g.fault == bursts, g.fault == holdsNewcomers, g.fault == surprises, g.fault == deafInHold:
 		if until.After(g.until) || g.fault == shortensHolds {
@@ -77,13 +100,38 @@ func (g *heldWrongly) Hold(d time.Duration) {
 		d = -d
 	case g.fault == holdsForEver && d > 0:
 		d = 1e6 * time.Hour
-	case g.fault == endsHoldInSecret:
+	case g.fault == endsHoldInSecret, g.fault == resumesInSecret:
 		g.d = max(g.d, d)
 	}
 	if g.fault == forgetsWaiters && g.Rate.Stats().Waiting > 0 {
 		return
 	}
 	g.Rate.Hold(d)
+}
+
+func (g *heldWrongly) Resume() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch g.ended = true; g.fault {
+	case resumesNothing:
+		return
+	case resumesNewcomers:
+		g.until = time.Time{}
+	case burstsAtResume:
+		if g.until = (time.Time{}); g.again != nil {
+			close(g.again)
+			g.again = nil
+		}
+	case resumesOneHold:
+		if g.holds--; g.holds > 0 {
+			return
+		}
+	case fillsAtResume:
+		g.Rate = gate.NewRate(pace.PerSecond(100), &gate.RateOptions{Burst: 4, Clock: g.clk})
+	case emptiesAtResume:
+		g.Rate.TryEnter(4)
+	}
+	g.Rate.Resume()
 }
 
 func (g *heldWrongly) rest() time.Duration {
@@ -100,8 +148,15 @@ func (g *heldWrongly) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 		if g.fault == deafInHold {
 			done = nil
 		}
+		g.mu.Lock()
+		if g.again == nil {
+			g.again = make(chan struct{})
+		}
+		again := g.again
+		g.mu.Unlock()
 		select {
 		case <-awake:
+		case <-again:
 		case <-done:
 		case <-g.over:
 		}
@@ -127,7 +182,7 @@ func (g *heldWrongly) Stats() gate.Stats {
 		s.HeldFor = 0
 	case holdsAndIsIdle:
 		s.Idle = true
-	case endsHoldInSecret:
+	case endsHoldInSecret, resumesInSecret:
 		s.HeldFor = g.d
 	}
 	return s

@@ -89,6 +89,9 @@ func ExampleChecks() {
 	// hold and deadline: A deadline before the end of a hold fails at once with a *gate.DeadlineError.
 	// after a hold: After a hold, no more tokens go than may.
 	// hold in stats: The statistics, where there are any, tell of a hold.
+	// resume: Resume ends a hold at once, for entries that wait and for those that come.
+	// resume without a hold: Without a hold, Resume does nothing.
+	// after resume: After Resume, no more tokens go than after a hold.
 	// stampede: Any number of goroutines at once get the capacity, and no more.
 	// crowd: A crowd that comes, waits, gives up and leaves gets what is there, never more, never less.
 	// goroutines: No goroutine is left behind.

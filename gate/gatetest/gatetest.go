@@ -90,8 +90,9 @@ type Subject struct {
 	Foresees bool
 
 	// AfterHold returns the most tokens that may be granted within w from the end of a hold on,
-	// both ends included. It is for gates with a method Hold(time.Duration). A rate does not burst
-	// after a hold: for a rate it is one and what comes in w. Nil means Most.
+	// both ends included. A method Resume() may have ended the hold. It is for gates with a method
+	// Hold(time.Duration). A rate does not burst after a hold: for a rate it is one and what comes in w. Nil
+	// means Most.
 	AfterHold func(w time.Duration) int
 
 	// Clock is the clock of the gates that New makes. Nil means the real one.
@@ -171,6 +172,9 @@ var checks = []Check{
 	{"hold and deadline", "A deadline before the end of a hold fails at once with a *gate.DeadlineError.", holdAndDeadline},
 	{"after a hold", "After a hold, no more tokens go than may.", noBurstAfterHold},
 	{"hold in stats", "The statistics, where there are any, tell of a hold.", holdInStats},
+	{"resume", "Resume ends a hold at once, for entries that wait and for those that come.", resumeEndsHold},
+	{"resume without a hold", "Without a hold, Resume does nothing.", resumeOfNoHold},
+	{"after resume", "After Resume, no more tokens go than after a hold.", noBurstAfterResume},
 	{"stampede", "Any number of goroutines at once get the capacity, and no more.", stampede},
 	{"crowd", "A crowd that comes, waits, gives up and leaves gets what is there, never more, never less.", crowd},
 	{"goroutines", "No goroutine is left behind.", goroutines},

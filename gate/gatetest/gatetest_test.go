@@ -83,7 +83,7 @@ func unheld(why string, more map[string]string) map[string]string {
 	if except == nil {
 		except = map[string]string{}
 	}
-	for _, name := range []string{"hold", "hold length", "hold and deadline", "after a hold", "hold in stats"} {
+	for _, name := range []string{"hold", "hold length", "hold and deadline", "after a hold", "hold in stats", "resume", "after resume"} {
 		except[name] = why
 	}
 	return except

@@ -148,28 +148,44 @@ func holdAndDeadline(t *trial) {
 	}
 }
 
+// afterHold returns the most tokens that may go from the end of a hold on, or nil if there is no bound.
+func (s *Subject) afterHold() func(time.Duration) int {
+	if s.AfterHold != nil {
+		return s.AfterHold
+	}
+	return s.Most
+}
+
 func noBurstAfterHold(t *trial) {
 	if _, ok := t.g.(holder); !ok {
 		return
 	}
-	most := t.s.AfterHold
-	if most == nil {
-		most = t.s.Most
-	}
+	most := t.s.afterHold()
 	if most == nil {
 		return // there is no bound
 	}
 	end := t.hold(t.aWhile())
-	var line []*entry
+	line := t.crowdOfOnes()
+	t.elapse(t.aWhile())
+	t.noBurst(end, line, most, "after a hold")
+}
+
+// crowdOfOnes are entries of cost 1, more than the gate has room for.
+func (t *trial) crowdOfOnes() (line []*entry) {
 	for range 2*t.s.Capacity + 2 {
 		line = append(line, t.arrive(t.ctx, 1))
 	}
-	t.elapse(t.aWhile())
+	return line
+}
+
+// noBurst makes sure that the entries are admitted, with no more from end on than may be.
+func (t *trial) noBurst(end time.Time, line []*entry, most func(time.Duration) int, why string) {
+	t.Helper()
 	for range line {
 		if t.rest(); t.s.exact() && t.s.Slots {
 			for _, e := range line {
 				if e.returned() && !e.seen {
-					t.in(e, "after a hold")
+					t.in(e, why)
 				}
 			}
 			t.leaveAll()
@@ -179,9 +195,9 @@ func noBurstAfterHold(t *trial) {
 	var at []time.Time
 	for _, e := range line {
 		if !t.s.exact() && t.s.Slots && !t.until(e.returned) {
-			t.Fatal("after a hold: Enter(ctx, 1) still waits")
+			t.Fatalf("%s: Enter(ctx, 1) still waits", why)
 		}
-		t.in(e, "after a hold")
+		t.in(e, why)
 		at = append(at, e.at)
 		if !t.s.exact() {
 			t.leaveAll()
@@ -190,7 +206,7 @@ func noBurstAfterHold(t *trial) {
 	slices.SortFunc(at, time.Time.Compare)
 	for i, x := range at {
 		if w := x.Sub(end); i+1 > most(w) {
-			t.Fatalf("%d tokens went within %v after the end of a hold, where at most %d may go", i+1, w, most(w))
+			t.Fatalf("%s: %d tokens went within %v of its end, where at most %d may go", why, i+1, w, most(w))
 		}
 	}
 }

@@ -90,12 +90,7 @@ func (g *Gate) takePlan(a *answer) {
 // script has decided.
 func (g *Gate) takeDue(a *answer, decided int) {
 	k := &g.link
-	if !slices.ContainsFunc(g.ops, func(o op) bool { return o.done != nil }) {
-		k.held = 0 // unless a hold is not reported yet
-	}
-	if a.reply[replyHold] > 0 {
-		k.held = max(k.held, a.at(a.reply[replyHold]))
-	}
+	g.takeHold(a)
 	k.newest = a.sent + max(a.reply[replyNewest], -maxProduct)*1000
 	k.aliveUntil = a.sent + a.reply[replyLife]*1000
 	if !a.mute || k.epoch != a.epoch {
@@ -108,6 +103,30 @@ func (g *Gate) takeDue(a *answer, decided int) {
 		k.ask = never // there are no units until a message comes
 	}
 	k.unit = k.keep < 0
+	if !g.heard && k.held > a.now {
+		k.ask = min(k.ask, later(a.now, g.horizon)) // no message will say that the hold was ended
+	}
+}
+
+// takeHold notes the hold. What was called after this answer was asked for, and is not reported yet, comes
+// on top.
+func (g *Gate) takeHold(a *answer) {
+	k := &g.link
+	pending := func(what byte) bool {
+		return slices.ContainsFunc(g.ops, func(o op) bool { return o.called != 0 && (what == 0 || o.what == what) })
+	}
+	if pending(opResume) {
+		return
+	}
+	if !pending(0) {
+		k.held = 0
+	}
+	switch hold := a.reply[replyHold]; {
+	case hold > 0:
+		k.held = max(k.held, a.at(hold))
+	case hold < 0:
+		k.resumed = max(k.resumed, a.sent-min(-1-hold, maxProduct)*1000, 1)
+	}
 }
 
 // takeUnits notes which units the member holds, and when it may ask for more.

@@ -3,6 +3,7 @@ package redisgate
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -103,7 +104,19 @@ func (g *Gate) putHead(r *request, first *waiter) {
 		inhand += s.claim.weight
 	}
 	r.put(g.id, micros(g.horizon), micros(g.late), micros(ahead), k.epoch, k.gen, state,
-		max(0, r.until(k.held)), newest, behind, waited, inhand, k.calls, len(g.limits))
+		g.knownHold(r), newest, behind, waited, inhand, k.calls, len(g.limits))
+}
+
+// knownHold is what the member knows of a hold, for a server that has lost its state.
+func (g *Gate) knownHold(r *request) any {
+	k := &g.link
+	switch left := r.until(k.held); {
+	case left > 0:
+		return fmt.Sprintf("%d:%d", left, max(0, -r.until(k.to)))
+	case k.resumed != 0:
+		return min(0, r.until(k.resumed)) - 1
+	}
+	return 0
 }
 
 // putLimit adds the i-th limit, with what the member knows of its state.
@@ -154,7 +167,11 @@ func (r *request) putOp(o op) {
 		r.put(string(o.what), o.a, o.cost, o.gen)
 		return
 	}
-	r.put(string(o.what), o.a, o.b, o.gen)
+	third := o.gen
+	if o.called != 0 {
+		third = o.age
+	}
+	r.put(string(o.what), o.a, o.b, third)
 }
 
 // putAsked asks for slots for the entries from w on. Neighbours of one claim without a deadline

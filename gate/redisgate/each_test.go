@@ -477,9 +477,13 @@ func TestScriptCostsNeverOver(t *testing.T) {
 				costs[0] = 1
 			}
 			op := []any{"d", costsText(1, costs), rapid.Int64Range(1, 5).Draw(t, "count"), 0}
-			switch what := rapid.IntRange(0, 6).Draw(t, "what"); {
+			switch what := rapid.IntRange(0, 8).Draw(t, "what"); {
 			case what == 0:
 				op = []any{"h", rapid.Int64Range(1, 400_000).Draw(t, "hold"), 0, 0}
+			case what == 7:
+				op = []any{"h", int64(3_600_000_000), 0, 0}
+			case what == 8:
+				op = append([]any{"e", 0, 0, 0}, op...)
 			case what <= 2 && len(c) > 0: // one that is still to come, and the next entry may have it
 				i := rapid.IntRange(0, len(c)-1).Draw(t, "back")
 				op = append([]any{"r", c[i].at, costsText(1, c[i].costs), gen}, op...)
@@ -610,6 +614,10 @@ func TestScriptSettledNeverOver(t *testing.T) {
 				}
 			case 5:
 				op = []any{"h", rapid.Int64Range(1, 200_000).Draw(t, "hold"), 0, 0}
+			case 6:
+				op = []any{"h", int64(3_600_000_000), 0, 0}
+			case 7:
+				op = append([]any{"e", 0, 0, 0}, op...)
 			}
 			a := s.call(nop{}, append([]any{"me", horizon, 0, horizon, epoch, gen, min(1, epoch), 0, 0, 0, 0, 0, 2,
 				"g", span, n, burst, 0, 0, 0, 0, 0, 0,

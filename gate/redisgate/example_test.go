@@ -220,3 +220,13 @@ func ExampleGate_Interval() {
 	fmt.Println(g.Interval()) // until Redis has reported another one
 	// Output: 20ms
 }
+
+// While Redis can't be told, a Resume ends the hold in this process alone.
+func ExampleGate_Resume() {
+	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Window(60, time.Minute, nil)},
+		&redisgate.Options{Timeout: 50 * time.Millisecond})
+	g.Hold(time.Hour)
+	g.Resume()
+	fmt.Println(g.Stats().HeldFor)
+	// Output: 0s
+}

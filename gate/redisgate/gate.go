@@ -235,8 +235,43 @@ func (g *Gate) Hold(d time.Duration) {
 	}
 }
 
+// Resume ends a hold now, in every process and for all entries that wait. It also ends a hold that another
+// process has begun, and that of a Retry-After. Use it when the far side is known to be back. Without a hold it
+// does nothing.
+//
+// From then on the gate is as at the end of a hold. A bucket has one token, or as much of one as there
+// would be without the hold. A window has the room that it would have had anyway. The interval of an adaptive
+// limit stays; see [Gate.Reset].
+//
+// That costs one round trip. Resume returns when Redis has ended the hold, at most after the timeout.
+// Processes in which entries wait hear of it at once, and the others when they ask next. While Redis is away
+// the hold ends in this process alone, which reports it when Redis is back.
+//
+// Calls of Hold and Resume that reach Redis late count by when they were called. A Hold from before a Resume
+// does not hold again. A Resume does not end a hold that was called after it.
+func (g *Gate) Resume() {
+	o := op{what: opResume, done: make(chan struct{})}
+	g.mu.Lock()
+	now := instant()
+	o.called = now
+	k := &g.link
+	if k.held > now {
+		g.voidSlots() // they are for the end of the hold, and void when Redis knows
+	}
+	k.held = 0
+	g.ops = append(g.ops, o)
+	g.advance(now)
+	g.mu.Unlock()
+	timer := time.NewTimer(g.timeout)
+	defer timer.Stop()
+	select {
+	case <-o.done:
+	case <-timer.C:
+	}
+}
+
 // Reset makes an adaptive limit forget what it has learned, for every process. The limit goes on at
-// its original rate, even if it had given up. A hold stays.
+// its original rate, even if it had given up. A hold stays; Resume ends it.
 func (g *Gate) Reset() { g.announce(op{what: opReset}, 0) }
 
 // Interval returns the time between two entries of an adaptive limit, as last reported by Redis. It
@@ -320,7 +355,7 @@ func (g *Gate) announce(o op, hold time.Duration) {
 	g.mu.Lock()
 	now := instant()
 	g.link.held = max(g.link.held, later(now, hold))
-	o.until = later(now, min(hold, longest))
+	o.called, o.until = now, later(now, min(hold, longest))
 	g.voidSlots()
 	g.ops = append(g.ops, o)
 	g.link.announcing++

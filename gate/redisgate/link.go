@@ -19,14 +19,16 @@ const (
 
 // op is an operation that is to be reported to Redis.
 type op struct {
-	what  byte
-	a, b  int64
-	cost  string        // takes the place of b, for a slot: what it cost, or what that has changed by
-	until int64         // instant at which a hold ends; shortenHolds turns it into a span
-	epoch int64         // to which it belongs; 0: any
-	gen   int64         // of its slot
-	back  bool          // it gives something back: sent at most once, as a failed call may have been executed
-	done  chan struct{} // closed when Redis has answered
+	what   byte
+	a, b   int64
+	cost   string        // takes the place of b, for a slot: what it cost, or what that has changed by
+	until  int64         // instant at which a hold ends; shortenHolds turns it into a span
+	age    int64         // how long ago it was called, in microseconds
+	called int64         // instant of a call of Hold, Resume, Reset or Leave; 0 for all others
+	epoch  int64         // to which it belongs; 0: any
+	gen    int64         // of its slot
+	back   bool          // it gives something back: sent at most once, as a failed call may have been executed
+	done   chan struct{} // closed when Redis has answered
 }
 
 // debt is what the script reports of a limit. Members carry it for a server that loses its state.
@@ -42,6 +44,7 @@ type link struct {
 	from, to   int64 // when its call was sent, and answered
 	aliveUntil int64 // until then Redis should keep the state
 	held       int64 // end of the hold
+	resumed    int64 // when Resume was called last, as far as is known; 0: never
 	newest     int64 // instant of the newest slot of all members that is known
 	known      []debt
 	jumped     bool // the server's clock has jumped
@@ -231,8 +234,8 @@ func (g *Gate) run() {
 	g.mu.Unlock()
 }
 
-// shortenHolds sets the spans of holds to what is left of them. A hold that is over is dropped; a
-// throttle is reported even if its hold is over.
+// shortenHolds sets the spans of holds to what is left of them, and notes how long ago they were called. A
+// hold that is over is dropped; a throttle is reported even if its hold is over.
 func (g *Gate) shortenHolds(now int64) {
 	g.ops = slices.DeleteFunc(g.ops, func(o op) bool {
 		over := o.what == opHold && now >= o.until
@@ -250,6 +253,7 @@ func (g *Gate) shortenHolds(now int64) {
 		case opThrottle:
 			o.b = left
 		}
+		o.age = max(0, now-o.called) / 1000
 	}
 }
 

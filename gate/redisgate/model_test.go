@@ -289,7 +289,7 @@ func TestScriptNeverOver(t *testing.T) {
 			}
 			c := &clients[i]
 			op := []any{"d", rapid.Int64Range(1, min(n, burst, room)).Draw(t, "cost"), rapid.Int64Range(1, 5).Draw(t, "count"), 0}
-			what := rapid.IntRange(0, 11).Draw(t, "what")
+			what := rapid.IntRange(0, 13).Draw(t, "what")
 			if what != 3 {
 				c.void = nil // it has heard
 			}
@@ -299,6 +299,10 @@ func TestScriptNeverOver(t *testing.T) {
 			switch what {
 			case 0:
 				op = []any{"h", rapid.Int64Range(1, 400_000).Draw(t, "hold"), 0, 0}
+			case 12:
+				op = append([]any{"e", 0, 0, 0}, op...) // and it asks
+			case 13:
+				op = []any{"h", int64(3_600_000_000), 0, 0}
 			case 1:
 				if k := len(c.slots); k > 0 && c.slots[k-1].epoch == c.epoch {
 					back := c.slots[k-1]
@@ -364,7 +368,7 @@ func TestScriptNeverOver(t *testing.T) {
 			c.debt = [2]int64{a[18], a[20]}
 			for _, d := range a[22:] {
 				if d >= 0 {
-					c.slots = append(c.slots, given{now + d, op[1].(int64), a[1], a[2]})
+					c.slots = append(c.slots, given{now + d, op[len(op)-3].(int64), a[1], a[2]})
 				}
 			}
 			sort.Slice(c.slots, func(x, y int) bool { return c.slots[x].at < c.slots[y].at })

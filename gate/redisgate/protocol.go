@@ -10,6 +10,7 @@ const (
 	opSuccess  = 'o' // an entry has succeeded, for an adaptive limit
 	opThrottle = 't' // an entry was throttled
 	opHold     = 'h' // no member may admit an entry for some time
+	opResume   = 'e' // the hold is over
 	opReset    = 'x' // an adaptive limit starts afresh
 	opTry      = 'y' // one slot that is due now, or none
 	opAsk      = 'd' // slots for waiting entries of one cost
@@ -30,7 +31,7 @@ const (
 	replyNow     = iota // the server's instant, in microseconds
 	replyEpoch          // the life of the state
 	replyGen            // the generation of the plan
-	replyHold           // how long the hold goes on
+	replyHold           // how long the hold goes on; -1-age: there is none, and Resume was called so long ago
 	replyNewest         // how far away the newest slot is
 	replyLife           // how long the server should keep the state
 	replyWait           // how long not to ask for slots; -1: until there is a message

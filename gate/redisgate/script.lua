@@ -19,6 +19,8 @@
 --             any member counts it
 --   m:name    what a member holds and wants of a limit of units, until when, and by which of its calls
 --   d1        how full the bucket of the first limit was, and when, for entries that are settled for less
+--   h1        during a hold: the schedule of the first limit as it would be without the hold and without the
+--             slots handed out since, and the schedule that this goes with
 --   s:name    that a member wanted more slots than it got: until when, since when it waits for its
 --             turn, and for how much weight
 --
@@ -26,7 +28,8 @@
 --       3 how late a slot may be used                      4 how far away one may be, this time
 --       5 epoch that the member knows, or 0                6 generation that it knows
 --       7 1: the state of the member should be here; 2: and it saw the server's clock jump
---       8 what is left of the hold it knows
+--       8 the hold that it knows, for a server that does not: left:age, what is left of it, and how long ago
+--         it has heard so; or -1-age, if it knows that Resume was called so long ago, and of no hold since
 --       9 how far away the newest slot is that it knows, or 0
 --      10 instant of its last slot in hand, or 0
 --      11 how long its first waiter without a slot has waited; -1: it has waiters, but does not ask
@@ -47,13 +50,15 @@
 --      number that goes for every limit, or weight:c1:c2:… with a number for each limit. The weight is what
 --      shares are counted in. No delta is for more at one limit and for less at another:
 --         s slot delta gen  settle       v slot delta gen  the same for a slot that was not used
---         o mark 0 0        success      t mark after 0    throttle; mark -1: of an epoch that is over
---         h span 0 0        hold         x 0 0 0           reset
+--         o mark 0 0        success      t mark after age  throttle; mark -1: of an epoch that is over
+--         h span 0 age      hold         x 0 0 0           reset
+--         e 0 0 age         resume       age is how long ago it was called
 --         r slot cost gen   give back    y cost 0 0        a slot now, or none
 --         d cost count most as many slots; if most is not 0, none further away than that
 --
 -- Reply now epoch generation hold newest life wait due cap units gaveup mark keep again wanted tight by
 --         decided
+--         hold    how long it goes on; -1-age: there is none, and Resume was called so long ago
 --         keep    -1: all waiters got slots; else the member asks again when wait is over and its slots
 --                 in hand have no more weight than keep
 --         units   units that it got besides those that it kept
@@ -75,7 +80,7 @@ local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
 
 -- The operations, by the names that they have in protocol.go.
 local opSettle, opUnused, opGiveBack, opSuccess, opThrottle = 's', 'v', 'r', 'o', 't'
-local opHold, opReset, opTry, opAsk = 'h', 'x', 'y', 'd'
+local opHold, opResume, opReset, opTry, opAsk = 'h', 'e', 'x', 'y', 'd'
 
 local function num(x) return string.format('%.0f', x) end
 
@@ -133,6 +138,9 @@ if fresh then
   set('run', run)
 end
 local gen, last, hold = get('gen'), get('last'), get('hold')
+-- The latest instants at which Hold and Resume were called. What reaches the server late counts by these.
+-- A member may know of a hold that was ended until that would have been over.
+local heldat, resumed, ended = get('heldat'), get('resumed'), get('ended')
 local publish = {} -- the messages to publish, by their letters in protocol.go
 
 -- The limits.
@@ -161,6 +169,15 @@ for i = 1, tonumber(ARGV[14]) do
   end
   if l.span and l.kind ~= 'w' then
     l.tat, l.part = get('t' .. i), get('f' .. i)
+    if hold > now then
+      local free, part, tat, of = string.match(state['h' .. i] or '', '^(-?%d+):(%d+):(-?%d+):(%d+)$')
+      -- A release without Resume keeps no account of it. Once that has changed the schedule, this one goes by
+      -- what it finds: a Resume then gives nothing back of what the hold has charged.
+      if free and tonumber(tat) == l.tat and tonumber(of) == l.part then
+        l.free, l.freepart = tonumber(free), tonumber(part)
+        if l.freepart >= l.n then l.free, l.freepart = l.free + 1, 0 end
+      end
+    end
     -- Parts of another size come from a member that has other numbers for the limit.
     if l.part >= l.n then l.tat, l.part = l.tat + 1, 0 end
     l.lows = {}
@@ -250,6 +267,15 @@ local function move(l, tokens)
   l.tat, l.part = l.tat + q, r
 end
 
+-- correct is move for an entry that was admitted: it also goes for the schedule without the hold.
+local function correct(l, tokens)
+  move(l, tokens)
+  if l.free then
+    local q, r = divide(l.freepart + tokens * l.span, l.n)
+    l.free, l.freepart = l.free + q, r
+  end
+end
+
 -- low notes that at the instant, a bucket lacked so many microseconds of tokens to be full. An entry from
 -- before that is settled for less gets back no more than these: had it cost less from the start, the full
 -- bucket would have turned the others away. Of such instants, those are kept after which the bucket always
@@ -277,8 +303,9 @@ local function refund(l, instant, tokens)
   if first and l.lows[first][2] < span then
     span = l.lows[first][2]
     l.tat = l.tat - span
+    if l.free then l.free = l.free - span end
   else
-    move(l, -tokens)
+    correct(l, -tokens)
   end
   -- Had the entry cost that from the start, the bucket would have lacked less since.
   local since = l.lows
@@ -290,12 +317,17 @@ local function atleast(l, instant)
   if l.tat < instant then l.tat, l.part = instant, 0 end
 end
 
+-- freeatleast is atleast for the schedule without the hold.
+local function freeatleast(l, instant)
+  if l.free and l.free < instant then l.free, l.freepart = instant, 0 end
+end
+
 -- empty makes sure that the bucket lacks at least so many tokens of its burst at the instant.
 local function empty(l, instant, tokens)
-  if l.tat > instant + floor(tokens * l.span / l.n) then return end
+  local q, r = divide(tokens * l.span, l.n)
+  if l.tat > instant + q or l.tat == instant + q and l.part >= r then return end
   low(l, max(now, last), 0)
-  l.tat, l.part = instant, 0
-  move(l, tokens)
+  l.tat, l.part = instant + q, r
 end
 
 -- Until quiet, members may still use slots that are forgotten here.
@@ -307,18 +339,6 @@ if grace > 0 then
   end
 end
 if fresh and units and (lost or alive or uptime < units.ttl) then set('grace', now + units.ttl) end
-if knows ~= 0 and knows ~= epoch then
-  -- The member remembers what the server does not.
-  hold = max(hold, now + tonumber(ARGV[8]))
-  for _, l in ipairs(limits) do
-    if l.tat then atleast(l, now + l.debt) end
-    if l.kind == 'a' and l.known > l.span then l.span = min(l.known, l.slowest) end
-    if l.kind == 'w' and l.count > l.total then
-      add(l, cellend(l, max(now + newest, now - l.span)), l.count - l.total)
-    end
-  end
-end
-
 -- replan voids all slots that are still to come, and begins a generation. Slots of a lost state stay in
 -- use until quiet. The last few changes are kept, each with the instant from which on it voided slots.
 local function replan()
@@ -330,7 +350,10 @@ local function replan()
   end
   set('cuts', cuts)
   for _, l in ipairs(limits) do
-    if l.tat and last > from then
+    if l.free then
+      -- All slots handed out during the hold are void.
+      l.tat, l.part, l.free = l.free, l.freepart, nil
+    elseif l.tat and last > from then
       local debt = max(0, l.tat - last - floor(l.burst * l.span / l.n))
       low(l, max(now, last), 0)
       l.tat, l.part = from + debt, 0
@@ -364,18 +387,56 @@ end
 local function rescale(l, span)
   local from = max(now, last)
   if l.tat > from then l.tat, l.part = from + ceil((l.tat - from) * (span / l.span)), 0 end
+  if l.free and l.free > now then l.free, l.freepart = now + ceil((l.free - now) * (span / l.span)), 0 end
   for _, x in ipairs(l.lows) do x[2] = floor(x[2] * (span / l.span)) end
   l.span = span
 end
 
-local function holdfor(span)
-  if now + span <= hold then return false end
-  hold = now + span
-  replan()
-  for _, l in ipairs(limits) do
-    if l.tat then empty(l, hold, l.burst - 1) end
+-- holdfor makes the hold longer, if it was called after the last Resume.
+local function holdfor(span, called)
+  if called < resumed then return end
+  heldat = max(heldat, called)
+  if now + span > hold then
+    hold = now + span
+    replan()
   end
-  return true
+end
+
+-- leaveone sees to it that at the instant a bucket has one token at most.
+local function leaveone(instant)
+  for _, l in ipairs(limits) do
+    if l.tat then empty(l, instant, l.burst - 1) end
+  end
+end
+
+-- resume ends the hold, unless one was called later. It gives back what the hold has charged.
+local function resume(called)
+  resumed = max(resumed, called)
+  if hold <= now or heldat > called then return end
+  hold, ended = now, max(ended, hold)
+  replan()
+  leaveone(now)
+end
+
+if knows ~= 0 and knows ~= epoch then
+  -- The member remembers what the server does not.
+  local left, age = string.match(ARGV[8], '^(-?%d+):?(%d*)$')
+  left, age = tonumber(left), tonumber(age) or 0
+  if left < 0 then
+    resume(now + left + 1)
+  elseif left > 0 and now - age >= resumed then
+    hold, heldat = max(hold, now + left), max(heldat, now - age)
+  end
+  for _, l in ipairs(limits) do
+    if l.tat then
+      atleast(l, now + l.debt)
+      freeatleast(l, now + l.debt)
+    end
+    if l.kind == 'a' and l.known > l.span then l.span = min(l.known, l.slowest) end
+    if l.kind == 'w' and l.count > l.total then
+      add(l, cellend(l, max(now + newest, now - l.span)), l.count - l.total)
+    end
+  end
 end
 
 -- duebucket returns the first instant at which a bucket has the tokens for that cost.
@@ -544,7 +605,7 @@ local function success(mark)
 end
 
 -- throttle counts all throttles of an epoch that is over as one generation, the first of this one.
-local function throttle(mark, after)
+local function throttle(mark, after, called)
   local l = adaptive
   if not l then return end
   if mark >= l.began or mark < 0 and l.began == 0 then
@@ -556,7 +617,7 @@ local function throttle(mark, after)
     replan()
     empty(l, last, l.burst)
   end
-  if after > 0 then holdfor(after) end
+  if after > 0 then holdfor(after, called) end
 end
 
 -- settle changes the cost of a slot by a delta; instant 0 stands for a slot that is forgotten.
@@ -572,10 +633,12 @@ local function settle(instant, delta, asked)
       if delta > 0 then
         low(l, max(now, last), l.tat - now)
         atleast(l, now)
-        move(l, min(delta, floor(2 ^ 51 / l.span)))
+        freeatleast(l, now)
+        correct(l, min(delta, floor(2 ^ 51 / l.span)))
         l.tat = min(l.tat, now + 2 ^ 51)
+        l.free = l.free and min(l.free, now + 2 ^ 51)
       elseif instant == last then
-        move(l, delta)
+        correct(l, delta)
       elseif asked and not l.strict then
         refund(l, instant, -delta)
         if last > now then atleast(l, least) end
@@ -621,9 +684,11 @@ while op <= ops do
   elseif what == opSuccess then
     if knows == epoch then success(a) end
   elseif what == opThrottle then
-    throttle(knows == epoch and a or -1, b)
+    throttle(knows == epoch and a or -1, b, now - c)
   elseif what == opHold then
-    holdfor(a)
+    holdfor(a, now - c)
+  elseif what == opResume then
+    resume(now - c)
   elseif what == opReset then
     local l = adaptive
     if l then
@@ -645,6 +710,14 @@ while op <= ops do
 end
 
 want = want + tried
+
+-- During a hold each bucket is charged so much that one token is there at its end, whatever happens meanwhile.
+if hold > now then
+  for _, l in ipairs(limits) do
+    if l.tat and not l.free then l.free, l.freepart = l.tat, l.part end
+  end
+  leaveone(hold)
+end
 
 -- fits reports whether what is left of a slot that was given back is enough for an entry. Units are counted
 -- apart.
@@ -860,12 +933,20 @@ local serial = get('serial')
 if changed and not stale then set('serial', serial + #back) end
 set('gen', gen)
 set('hold', hold)
+if heldat > 0 then set('heldat', heldat) end
+if resumed > 0 then set('resumed', resumed) end
+if ended > 0 then set('ended', ended) end
 set('last', last)
-local ends, wrote = max(hold, last) + late, changed
+local ends, wrote = max(hold, last, ended) + late, changed
 for i, l in ipairs(limits) do
   if l.tat then
     set('t' .. i, l.tat)
     set('f' .. i, l.part)
+    if l.free then
+      set('h' .. i, num(l.free) .. ':' .. num(l.freepart) .. ':' .. num(l.tat) .. ':' .. num(l.part))
+    elseif state['h' .. i] then
+      gone['h' .. i] = true
+    end
     local lows = {}
     for k, x in ipairs(l.lows) do lows[k] = num(x[1]) .. ':' .. num(x[2]) end
     if #lows > 0 or state['d' .. i] then set('d' .. i, table.concat(lows, ' ')) end
@@ -963,12 +1044,14 @@ if publish.c then redis.call('PUBLISH', KEYS[1], 'c ' .. me) end
 if publish.w then redis.call('PUBLISH', KEYS[1], 'w ' .. me) end
 if publish.u then redis.call('PUBLISH', KEYS[1], 'u ' .. me) end
 
-local reply = { now, epoch, gen, max(0, hold - now), last - now, ends - now, wait, due, cap, taken,
+local rest = max(0, hold - now)
+if rest == 0 and resumed > 0 then rest = -1 - max(0, now - resumed) end
+local reply = { now, epoch, gen, rest, last - now, ends - now, wait, due, cap, taken,
   adaptive and adaptive.gaveup or 0, adaptive and adaptive.change or 0, keep, again, wanted and 1 or 0,
   get('short') > now and 1 or 0, by, #slots }
 for _, l in ipairs(limits) do
   local x, y = 0, 0
-  if l.tat then x = max(0, l.tat - now) end
+  if l.tat then x = max(0, (l.free or l.tat) - now) end -- a hold is carried by itself
   if l.kind == 'a' then y = l.span end
   if l.kind == 'w' then x = l.total end
   reply[#reply + 1] = x

@@ -27,7 +27,7 @@ type level struct {
 
 type deed struct {
 	at    int64
-	kind  string // take, debit, rate, burst, hold
+	kind  string // take, debit, rate, burst, hold, resume
 	cost  int
 	rate  *big.Rat
 	until int64
@@ -63,6 +63,9 @@ func (l level) up(t int64) level {
 		l.tokens = d.Add(d, l.tokens)
 	} else {
 		l.tokens = big.NewRat(int64(l.burst), 1)
+		if l.held == t {
+			l.tokens = big.NewRat(1, 1) // for a rate that is set at this instant
+		}
 	}
 	since := t - l.at
 	l.at = t
@@ -103,6 +106,13 @@ func (l level) do(d deed) level {
 		}
 	case "hold":
 		l.held = max(l.held, d.until)
+	case "resume":
+		if l.held > max(d.at, d.until) {
+			l.held = max(d.at, d.until)
+			if one := big.NewRat(1, 1); l.held == d.at && l.tokens.Cmp(one) > 0 {
+				l.tokens = one
+			}
+		}
 	}
 	return l
 }
@@ -166,7 +176,7 @@ func (b *bucket) inUse(int64) int { return 0 }
 
 func (b *bucket) idle(now int64) bool {
 	l := b.now.to(now)
-	return l.held <= now && l.tokens.Cmp(big.NewRat(int64(l.burst), 1)) >= 0
+	return l.held <= now && (l.rate == nil || l.tokens.Cmp(big.NewRat(int64(l.burst), 1)) >= 0)
 }
 
 func (b *bucket) heldFor(now int64) int64 { return max(0, b.now.held-now) }
@@ -175,6 +185,10 @@ func (b *bucket) hold(now, d int64) {
 	if d > 0 {
 		b.did(deed{at: now, kind: "hold", until: add(now, d)})
 	}
+}
+
+func (b *bucket) resume(now, until int64) {
+	b.did(deed{at: now, kind: "resume", until: until})
 }
 
 func (b *bucket) setRate(now int64, r pace.Rate) {

@@ -18,7 +18,7 @@ func newWalk(b *bubble.B, p plan, gates []gate.Gate, g *graph) *walk {
 
 // To look changes nothing: the same calls with and without Stats come out the same.
 func TestGraphStats(t *testing.T) {
-	kinds := strings.Fields("enter enter late try advance advance cancel leave leave settle hold rate burst limit stats stats stats")
+	kinds := strings.Fields("enter enter late try advance advance cancel leave leave settle hold resume rate burst limit stats stats stats")
 	explore(t, 1500, func(rt *rapid.T) {
 		p := drawPlan(rt)
 		for i := range p.leaves { // two that have room from the same instant on race
@@ -81,7 +81,7 @@ func TestGraphDeadline(t *testing.T) {
 }
 
 func TestGraphHold(t *testing.T) {
-	testGraph(t, false, "enter enter enter try advance advance cancel leave leave leave hold hold stats")
+	testGraph(t, false, "enter enter enter try advance advance cancel leave leave leave hold hold resume stats")
 }
 
 func TestGraphSettle(t *testing.T) {
@@ -89,10 +89,10 @@ func TestGraphSettle(t *testing.T) {
 }
 
 func TestGraphEverything(t *testing.T) {
-	testGraph(t, false, "enter late enter try advance advance cancel leave leave leave settle hold rate burst limit stats")
+	testGraph(t, false, "enter late enter try advance advance cancel leave leave leave settle hold resume rate burst limit stats")
 }
 
 // Plans are changed also while a composite or one of its members is held.
 func TestGraphPlansHeld(t *testing.T) {
-	testGraph(t, false, "enter enter enter try advance advance leave leave hold hold rate rate burst limit stats", true)
+	testGraph(t, false, "enter enter enter try advance advance leave leave hold hold resume rate rate burst limit stats", true)
 }

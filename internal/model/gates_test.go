@@ -76,22 +76,22 @@ func whole(t *rapid.T) pace.Rate {
 }
 
 func TestRate(t *testing.T) {
-	testRate(t, whole, true, "enter late enter advance advance cancel leave hold rate burst stats")
+	testRate(t, whole, true, "enter late enter advance advance cancel leave hold resume rate burst stats")
 }
 
 // Intervals with fractions of a nanosecond. Which part of one is lost when the plan changes
 // at an instant at which the bucket is full is not documented, so the plan stays.
 func TestRateParts(t *testing.T) {
-	testRate(t, drawRate, true, "enter late enter advance advance cancel leave hold stats")
+	testRate(t, drawRate, true, "enter late enter advance advance cancel leave hold resume stats")
 }
 
 // A change of plan during a hold.
 func TestRateHeld(t *testing.T) {
-	testRate(t, whole, false, "enter late enter advance cancel hold hold rate burst stats")
+	testRate(t, whole, false, "enter late enter advance cancel hold hold resume rate burst stats")
 }
 
 func TestRateTry(t *testing.T) {
-	testRate(t, whole, true, "enter late try try advance advance cancel leave hold stats")
+	testRate(t, whole, true, "enter late try try advance advance cancel leave hold resume stats")
 }
 
 func TestRateSettle(t *testing.T) {
@@ -99,7 +99,7 @@ func TestRateSettle(t *testing.T) {
 }
 
 func TestRateSettleHeld(t *testing.T) {
-	testRate(t, whole, false, "enter late enter settle settle advance advance cancel leave hold stats")
+	testRate(t, whole, false, "enter late enter settle settle advance advance cancel leave hold resume stats")
 }
 
 // A change of the burst between an entry and its settle. One of the rate rounds what was taken and what
@@ -124,35 +124,35 @@ func testRate(t *testing.T, rates func(*rapid.T) pace.Rate, plain bool, kinds st
 }
 
 func TestWindow(t *testing.T) {
-	testWindow(t, "enter enter enter try advance advance cancel leave hold stats")
+	testWindow(t, "enter enter enter try advance advance cancel leave hold resume stats")
 }
 
 func TestWindowDeadline(t *testing.T) {
-	testWindow(t, "late late late enter try advance advance cancel leave hold stats")
+	testWindow(t, "late late late enter try advance advance cancel leave hold resume stats")
 }
 
 func TestWindowSettle(t *testing.T) {
-	testWindow(t, "enter enter enter try settle settle advance advance cancel leave hold stats")
+	testWindow(t, "enter enter enter try settle settle advance advance cancel leave hold resume stats")
 }
 
 func TestWindowLimit(t *testing.T) {
-	testWindow(t, "enter late enter try settle advance advance cancel leave hold limit limit stats")
+	testWindow(t, "enter late enter try settle advance advance cancel leave hold resume limit limit stats")
 }
 
 func TestWindowUntilAnswer(t *testing.T) {
-	testWindow(t, "enter enter enter try advance advance cancel leave leave leave hold stats", true)
+	testWindow(t, "enter enter enter try advance advance cancel leave leave leave hold resume stats", true)
 }
 
 func TestWindowUntilAnswerDeadline(t *testing.T) {
-	testWindow(t, "late late late enter try advance advance cancel leave leave leave hold stats", true)
+	testWindow(t, "late late late enter try advance advance cancel leave leave leave hold resume stats", true)
 }
 
 func TestWindowUntilAnswerSettle(t *testing.T) {
-	testWindow(t, "enter late enter try settle settle advance advance cancel leave leave leave hold stats", true)
+	testWindow(t, "enter late enter try settle settle advance advance cancel leave leave leave hold resume stats", true)
 }
 
 func TestWindowUntilAnswerLimit(t *testing.T) {
-	testWindow(t, "enter late enter try settle advance advance cancel leave leave leave hold limit limit stats", true)
+	testWindow(t, "enter late enter try settle advance advance cancel leave leave leave hold resume limit limit stats", true)
 }
 
 func testWindow(t *testing.T, kinds string, untilAnswer ...bool) {
@@ -193,7 +193,7 @@ func TestConcurrency(t *testing.T) {
 
 // Without a throttle an Adaptive is a Rate.
 func TestAdaptive(t *testing.T) {
-	s := script{kinds: strings.Fields("enter late enter try advance advance cancel leave hold stats")}
+	s := script{kinds: strings.Fields("enter late enter try advance advance cancel leave hold resume stats")}
 	explore(t, 1000, func(rt *rapid.T) {
 		r, burst := whole(rt), drawBurst(rt, "burst")
 		s.against(t, rt, fmt.Sprintf("NewAdaptive(%v, Burst: %d)", r, burst), func(b *bubble.B) *single {

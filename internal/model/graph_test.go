@@ -26,6 +26,7 @@ type vertex struct {
 	members []int // leaves
 	through []int // composites on the way to them, itself included
 	held    int64
+	ever    bool         // it was held
 	shadows map[int]leaf // what its holds leave of its members that keep a rate
 	own     map[int]leaf // the same, if those do not count who come by other ways
 }
@@ -145,7 +146,7 @@ func (g *graph) hold(v int, d int64) {
 		return
 	}
 	c := &g.gates[v]
-	c.held = max(c.held, add(g.now, d))
+	c.held, c.ever = max(c.held, add(g.now, d)), true
 	for _, m := range c.members {
 		if b, ok := g.leaves[m].(*bucket); ok {
 			if c.shadows == nil {
@@ -160,6 +161,31 @@ func (g *graph) hold(v int, d int64) {
 	}
 }
 
+// resume ends the hold of a gate. In what holds have left of a member, the holds of that member and those of
+// composites are one. So it goes on there as long as any of them does.
+func (g *graph) resume(v int) {
+	if v >= len(g.leaves) {
+		c := &g.gates[v]
+		c.held = min(c.held, g.now)
+		for m := range c.shadows {
+			until := g.now + g.leaves[m].heldFor(g.now)
+			c.shadows[m].resume(g.now, until)
+			c.own[m].resume(g.now, until)
+		}
+		return
+	}
+	g.leaves[v].resume(g.now, g.now)
+	if l := g.lean[v]; l != nil {
+		l.resume(g.now, g.now)
+	}
+	for _, c := range g.gates {
+		if s := c.shadows[v]; s != nil {
+			s.resume(g.now, c.held)
+			c.own[v].resume(g.now, c.held)
+		}
+	}
+}
+
 // same reports whether entries of two gates go in order of arrival.
 func (g *graph) same(a, b int) bool {
 	if a == b {
@@ -169,7 +195,7 @@ func (g *graph) same(a, b int) bool {
 }
 
 func (g *graph) everHeld(v int) bool {
-	return slices.ContainsFunc(g.gates[v].through, func(c int) bool { return g.gates[c].held > 0 })
+	return slices.ContainsFunc(g.gates[v].through, func(c int) bool { return g.gates[c].ever })
 }
 
 // head reports whether nobody is before the entry in its queue.

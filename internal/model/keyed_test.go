@@ -149,6 +149,14 @@ func (k *keys) do(c call) error {
 		k.used[key] = k.now
 		k.lane(key).leaves[0].hold(k.now, d)
 		k.real.For(key).Hold(time.Duration(d))
+	case "resume":
+		if _, slots := k.make().(*slots); slots || !k.room(key) {
+			return nil
+		}
+		k.say("For(key %d).Resume()", key)
+		k.used[key] = k.now
+		k.lane(key).leaves[0].resume(k.now, k.now)
+		k.real.For(key).Resume()
 	case "advance":
 		next := int64(never)
 		for _, l := range k.lanes {
@@ -236,7 +244,7 @@ func (k *keys) check() error {
 }
 
 func TestKeyed(t *testing.T) {
-	kinds := strings.Fields("enter enter try try advance advance cancel leave leave hold")
+	kinds := strings.Fields("enter enter try try advance advance cancel leave leave hold resume")
 	explore(t, 1500, func(rt *rapid.T) {
 		form := rapid.SampledFrom([]string{"rate", "window", "answered", "slots"}).Draw(rt, "form")
 		n, span := rapid.IntRange(1, 5).Draw(rt, "n"), max(1000, drawSpan(rt, "span"))

@@ -31,6 +31,8 @@ type leaf interface {
 	idle(now int64) bool
 	heldFor(now int64) int64
 	hold(now, d int64)
+	// resume ends a hold now, or later if another one goes on until then.
+	resume(now, until int64)
 	clone() leaf
 }
 
@@ -72,6 +74,7 @@ func (s *slots) inUse(int64) int {
 func (s *slots) idle(now int64) bool { return s.inUse(now) == 0 }
 func (s *slots) heldFor(int64) int64 { return 0 }
 func (s *slots) hold(int64, int64)   { panic("a Concurrency has no Hold") }
+func (s *slots) resume(int64, int64) { panic("a Concurrency has no Resume") }
 func (s *slots) clone() leaf {
 	c := newSlots(s.n)
 	for id, cost := range s.taken {
@@ -174,6 +177,8 @@ func (l *log) hold(now, d int64) {
 		l.held = max(l.held, add(now, d))
 	}
 }
+
+func (l *log) resume(now, until int64) { l.held = min(l.held, max(now, until)) }
 
 func (l *log) clone() leaf {
 	c := *l

@@ -211,6 +211,12 @@ func (r *run) do(c call) {
 		}
 		l.judged = l.leaves[0].heldFor(l.now) > before
 		r.s.gate.(interface{ Hold(time.Duration) }).Hold(time.Duration(d))
+	case "resume":
+		r.say("Resume()")
+		for _, f := range l.leaves {
+			f.resume(l.now, l.now)
+		}
+		r.s.gate.(interface{ Resume() }).Resume()
 	case "rate":
 		if r.s.plain && l.leaves[0].heldFor(l.now) > 0 {
 			return

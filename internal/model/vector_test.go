@@ -332,6 +332,17 @@ func (w *stroll) do(s step) error {
 				return fmt.Errorf("g%d can't be held", v)
 			}
 		}
+	case "resume":
+		if g.web.clocked(g.behind(v)) {
+			w.say("gate.Resume(g%d)", v)
+			for m := range g.below(v) {
+				w.close(m)
+			}
+			g.resume(v)
+			if !gate.Resume(w.gates[v]) {
+				return fmt.Errorf("g%d can't be resumed", v)
+			}
+		}
 	case "stats":
 		return w.stats(v)
 	case "rate", "burst", "limit":
@@ -655,11 +666,11 @@ func TestVectorSettle(t *testing.T) {
 }
 
 func TestVectorHold(t *testing.T) {
-	testVector(t, 500, whole, "enter enter late try advance advance cancel leave leave hold hold stats")
+	testVector(t, 500, whole, "enter enter late try advance advance cancel leave leave hold hold resume stats")
 }
 
 func TestVectorEverything(t *testing.T) {
-	testVector(t, 1000, whole, "enter late enter try try advance advance cancel leave leave settle settle throttle hold rate burst limit misuse stats")
+	testVector(t, 1000, whole, "enter late enter try try advance advance cancel leave leave settle settle throttle hold resume rate burst limit misuse stats")
 }
 
 // Gates from elsewhere have their costs, too. How entries wait at them is not determined, so all only try.

@@ -209,6 +209,26 @@ func (g *mesh) hold(v int, d int64) {
 	}
 }
 
+// resume ends the hold of a gate; see graph.resume.
+func (g *mesh) resume(v int) {
+	v = g.behind(v)
+	if until, ever := g.held[v]; ever {
+		g.held[v] = min(until, g.now)
+	} else if g.web.nodes[v].leaf() {
+		g.leaves[v].resume(g.now, g.now)
+		if l := g.lean[v]; l != nil {
+			l.resume(g.now, g.now)
+		}
+	}
+	for k, s := range g.shadows {
+		if k[0] == v || k[1] == v {
+			until := max(g.held[k[0]], g.now+g.leaves[k[1]].heldFor(g.now))
+			s.resume(g.now, until)
+			g.own[k].resume(g.now, until)
+		}
+	}
+}
+
 // wants reports whether both want the same gates, and so go in order of arrival.
 func (g *mesh) wants(a, b *vector) bool {
 	same := func(_, _ int) bool { return true }
@@ -217,7 +237,7 @@ func (g *mesh) wants(a, b *vector) bool {
 
 func (g *mesh) everHeld(q *vector) bool {
 	for c := range q.through {
-		if g.held[c] > 0 {
+		if _, ever := g.held[c]; ever {
 			return true
 		}
 	}

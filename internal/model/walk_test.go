@@ -212,6 +212,13 @@ func (w *walk) do(c call) error {
 			g.hold(v, d)
 			h.Hold(time.Duration(d))
 		}
+	case "resume":
+		w.closeBooks()
+		if h, ok := w.gates[v].(interface{ Resume() }); ok {
+			w.say("g%d.Resume()", v)
+			g.resume(v)
+			h.Resume()
+		}
 	case "stats":
 		if w.mute {
 			return nil

@@ -63,7 +63,7 @@ func (d *pair) apply(now int64, o op) error {
 		}
 		return nil
 	}
-	switch o.kind % 10 {
+	switch o.kind % 11 {
 	case 0, 1, 2: // an entry that goes when it is due, or later
 		cost := 1 + int(o.a%int64(ref.burst))
 		since := ref.arrive(now)
@@ -115,6 +115,9 @@ func (d *pair) apply(now int64, o op) error {
 	case 6:
 		s.Hold(now, now+o.a)
 		ref.hold(now, now+o.a)
+	case 10:
+		s.Resume(now)
+		ref.resume(now)
 	}
 	for _, since := range []int64{now, now - 2*ms} {
 		for _, ahead := range []uint64{0, 1, 1000} {
@@ -165,7 +168,7 @@ func TestScheduleAgainstReference(t *testing.T) {
 		now := base
 		for i := range rapid.IntRange(1, 60).Draw(t, "calls") {
 			o := op{
-				kind:  rapid.Byte().Draw(t, "kind") % 10,
+				kind:  rapid.Byte().Draw(t, "kind") % 11,
 				a:     rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, 10*sec)).Draw(t, "a"),
 				b:     rapid.SampledFrom([]int64{0, 0, 1, ms, 20 * ms}).Draw(t, "b"),
 				after: rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 30*ms), rapid.Int64Range(0, 3*sec), rapid.Int64Range(0, day)).Draw(t, "after"),
@@ -204,7 +207,7 @@ func FuzzSchedule(f *testing.F) {
 		burst, slack := int(next()%8), wide()-1
 		d := newPair(p, burst, slack%sec)
 		for now := base; len(in) > 0; {
-			o := op{kind: byte(next() % 10), a: wide() % (100 * day), b: wide() % sec, after: wide() % (100 * day)}
+			o := op{kind: byte(next() % 11), a: wide() % (100 * day), b: wide() % sec, after: wide() % (100 * day)}
 			if now += o.after; now > base+100*year {
 				return
 			}

@@ -284,6 +284,12 @@ func (b *bucket) hold(now, until int64) {
 	b.held, b.floor, b.late, b.ends = until, max(b.floor, until), 0, true
 }
 
+func (b *bucket) resume(now int64) {
+	if b.held > now {
+		b.held, b.floor = now, now
+	}
+}
+
 // roundUp returns the least whole number that is not below r.
 func roundUp(r *big.Rat) *big.Int {
 	q, rest := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))

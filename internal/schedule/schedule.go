@@ -130,8 +130,15 @@ func (s *Schedule) Due(since int64, ahead uint64, cost int) int64 {
 // Take grants an entry at now that counts from since on and costs cost. Its Due must have come.
 // Lateness beyond the slack is lost for good here: that bounds every window of length w by burst +
 // rate·(w + slack). The mark is for Settle and Undo.
+//
+// During a hold no entry is due. Then the cost is a debt, which counts from now as that of Settle does.
 func (s *Schedule) Take(now, since int64, cost int) (mark uint64) {
 	s.endHold(now)
+	if s.held > now {
+		s.fill(now)
+		s.tat = s.tat.plus(product(uint64(cost), s.step))
+		return s.charged(now)
+	}
 	since = max(since, s.floor)
 	due := now
 	if now > since {
@@ -325,6 +332,17 @@ func (s *Schedule) Hold(now, until int64) {
 	s.touch(until)
 	s.late = 0
 	s.changed = max(s.changed, until)
+}
+
+// Resume ends the hold at now. From then on the schedule is as if the hold had been to end at now. Without a
+// hold it does nothing.
+//
+// A hold moves nothing but these fields before it ends; see endHold. All other changes of plan were at now at the
+// latest.
+func (s *Schedule) Resume(now int64) {
+	if s.held > now {
+		s.held, s.floor, s.changed = now, now, now
+	}
 }
 
 // fill brings a TAT of the past up to now, at which the plan changes, and returns now.
