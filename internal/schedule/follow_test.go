@@ -17,7 +17,7 @@ func TestFollow(t *testing.T) {
 			burst := rapid.IntRange(1, 9).Draw(t, what+"'s burst")
 			return schedule.New(plan.n, plan.span, burst, 0), plan.n, plan.span, burst
 		}
-		s, _, _, before := draw("one")
+		s, n0, span0, before := draw("one")
 		o, n, span, burst := draw("other")
 		now := base + rapid.Int64Range(0, day).Draw(t, "now")
 		s.Take(base, base, rapid.IntRange(1, 9).Draw(t, "cost"))
@@ -31,7 +31,9 @@ func TestFollow(t *testing.T) {
 			return
 		}
 		want := s
-		want.SetRate(now, n, span)
+		if n != n0 || span != span0 { // the same plan once more would lose a part of a nanosecond
+			want.SetRate(now, n, span)
+		}
 		if burst != before {
 			want.SetBurst(now, burst)
 		}
