@@ -7,6 +7,8 @@
 //	s.Throttle(mark, 0)      // it came back throttled
 //	next := s.Interval()     // 20e6: twice as long
 //
+// A [Slots] is the same for a limit on the entries in flight. What follows is about the State.
+//
 // # Words
 //
 // An entry is granted and comes back, one round trip later, as a success or as a throttle.
