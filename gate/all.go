@@ -50,15 +50,16 @@ import (
 //
 // # Gates from elsewhere
 //
-// Only a Rate, Window, Concurrency or Adaptive, and composites and keys with these, can be asked at one
-// instant. Gates from elsewhere are entered after them, one after the other in the order given. If one of
-// them refuses the entry or panics, all that was taken is given back.
+// Only a Rate, Window, Concurrency, Adaptive or AdaptiveConcurrency, and composites and keys with these, can be
+// asked at one instant. Gates from elsewhere are entered after them, one after the other in the order given. If
+// one of them refuses the entry or panics, all that was taken is given back.
 //
 // The gate of a key is treated in the same way if its clock differs from that of the others. A type that embeds
 // one of these gates is from elsewhere, too: its own Enter is called.
 //
-// Leave tells every Adaptive first. It then leaves the gates from elsewhere, the last one named first, and
-// then all other members. So a throttle slows the gate down before the slots of its entry are free.
+// Leave tells every Adaptive and AdaptiveConcurrency first. It then leaves the gates from elsewhere, the last
+// one named first, and then all other members. So a throttle slows the gate down before the slots of its entry
+// are free.
 //
 // # Holds
 //

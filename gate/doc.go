@@ -35,6 +35,7 @@
 //   - [Window]: at most n tokens in any span. It is a sliding window, and safe for fixed ones.
 //   - [Concurrency]: at most n in flight.
 //   - [Adaptive]: as many as the far side takes, up to a rate.
+//   - [AdaptiveConcurrency]: as many in flight as the far side takes, up to n.
 //   - [All]: several of these at once, all or nothing.
 //   - [Keyed]: one of these for each customer, host or route.
 //   - [Of]: a limiter from elsewhere.

@@ -659,3 +659,90 @@ func ExampleAdaptive_Stats() {
 	fmt.Println(g.Stats().HeldFor.Round(time.Second))
 	// Output: 1m0s
 }
+
+func ExampleNewAdaptiveConcurrency() {
+	g := gate.NewAdaptiveConcurrency(64, nil)
+	var passes []gate.Pass
+	for range 64 {
+		p, _ := g.TryEnter(1)
+		passes = append(passes, p)
+	}
+	for _, p := range passes[:3] { // refused at the same time, so that counts once
+		p.Leave(gate.Throttled(0, errors.New("503 Service Unavailable")))
+	}
+	fmt.Println(g.Limit(), g.Stats().InUse)
+	// Output: 32 61
+}
+
+func ExampleNewAdaptiveConcurrency_latency() {
+	g := gate.NewAdaptiveConcurrency(8, &gate.AdaptiveConcurrencyOptions{Latency: time.Millisecond})
+	p, _ := g.TryEnter(8)
+	time.Sleep(5 * time.Millisecond)
+	p.Leave(nil)
+	fmt.Println(g.Limit())
+	// Output: 4
+}
+
+func ExampleAdaptiveConcurrency_Enter() {
+	g := gate.NewAdaptiveConcurrency(8, nil)
+	_, err := g.Enter(context.Background(), 9)
+	fmt.Println(err)
+	// Output: gate: cost must be at most the capacity of 8, got 9
+}
+
+func ExampleAdaptiveConcurrency_TryEnter() {
+	g := gate.NewAdaptiveConcurrency(1, nil)
+	p, ok := g.TryEnter(1)
+	_, again := g.TryEnter(1)
+	p.Leave(nil)
+	fmt.Println(ok, again)
+	// Output: true false
+}
+
+func ExampleAdaptiveConcurrency_Limit() {
+	g := gate.NewAdaptiveConcurrency(8, nil)
+	fmt.Println(g.Limit())
+	// Output: 8
+}
+
+func ExampleAdaptiveConcurrency_Hold() {
+	g := gate.NewAdaptiveConcurrency(8, nil)
+	g.Hold(time.Hour)
+	_, ok := g.TryEnter(1)
+	fmt.Println(ok)
+	// Output: false
+}
+
+func ExampleAdaptiveConcurrency_Resume() {
+	g := gate.NewAdaptiveConcurrency(8, nil)
+	p, _ := g.TryEnter(8)
+	p.Leave(gate.Throttled(time.Hour, nil))
+	_, held := g.TryEnter(1)
+	g.Resume()
+	_, ok := g.TryEnter(1)
+	fmt.Println(held, ok, g.Limit())
+	// Output: false true 4
+}
+
+func ExampleAdaptiveConcurrency_Reset() {
+	g := gate.NewAdaptiveConcurrency(8, nil)
+	p, _ := g.TryEnter(8)
+	p.Leave(context.DeadlineExceeded)
+	fmt.Println(g.Limit())
+	g.Reset()
+	fmt.Println(g.Limit())
+	// Output:
+	// 4
+	// 8
+}
+
+func ExampleAdaptiveConcurrency_Stats() {
+	g := gate.NewAdaptiveConcurrency(8, nil)
+	p, _ := g.TryEnter(3)
+	fmt.Println(g.Stats().InUse)
+	p.Leave(gate.Throttled(time.Minute, nil))
+	fmt.Println(g.Stats().InUse, g.Stats().HeldFor.Round(time.Second))
+	// Output:
+	// 3
+	// 0 1m0s
+}

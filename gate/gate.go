@@ -44,11 +44,12 @@ type Pass struct {
 }
 
 // Leave ends the entry, with the error of the work itself, or nil. Call it exactly once, when the work is
-// over. A [Concurrency] then frees the slots, and an [Adaptive] learns from the error. A [Rate], or a [Window]
-// without UntilAnswer, does not need it, but code that can get any gate must call it.
+// over. A [Concurrency] then frees the slots, and an [Adaptive] learns from the error. An [AdaptiveConcurrency]
+// does both. A [Rate], or a [Window] without UntilAnswer, does not need it, but code that can get any gate must
+// call it.
 //
-// A second Leave panics at a Concurrency, at a composite, and at a Window with UntilAnswer. A Rate, another
-// Window and an Adaptive may not detect it.
+// A second Leave panics at a Concurrency, an AdaptiveConcurrency, a composite, and a Window with UntilAnswer. A
+// Rate, another Window and an Adaptive may not detect it.
 func (p Pass) Leave(err error) {
 	if p.keeper != nil {
 		p.keeper.Leave(p.id, p.cost, err)
@@ -62,9 +63,9 @@ func (p Pass) Leave(err error) {
 // # When to call it
 //
 // Call it at most once, as soon as the cost is known: before Leave where you can, or after it. Another
-// goroutine may call it during Leave, unless the gate is a [Concurrency] by itself. It is final. To raise an
-// estimate while the work is under way, enter once more for the difference. After Leave it corrects tokens but
-// not slots, which are free already.
+// goroutine may call it during Leave, unless the gate is a [Concurrency] or an [AdaptiveConcurrency] by itself. It
+// is final. To raise an estimate while the work is under way, enter once more for the difference. After Leave it
+// corrects tokens but not slots, which are free already.
 //
 // # At a composite
 //
@@ -131,13 +132,15 @@ func (p Pass) SettleEach(actual ...int) {
 	}
 }
 
-// Learns reports whether a gate of the entry learns from the error that the pass is left with: an [Adaptive]
-// does. Such a gate holds itself for the Retry-After of a throttle. Use it to decide whether to call [Hold] before
+// Learns reports whether a gate of the entry learns from the error that the pass is left with: an [Adaptive] and
+// an [AdaptiveConcurrency] do. Such a gate holds itself for the Retry-After of a throttle. Use it to decide whether to call [Hold] before
 // Leave, as other gates need it. A gate from outside this package is not known to learn.
 func (p Pass) Learns() bool {
 	switch k := p.keeper.(type) {
 	case *adaptiveKeeper:
 		return true
+	case *ticket:
+		return k.learns(p.id)
 	case *joint:
 		return k.learns()
 	case *keyPass:

@@ -17,6 +17,9 @@ func TestShortestHold(t *testing.T) {
 			"Rate":     func() gate.Gate { return gate.NewRate(rate, &gate.RateOptions{Burst: 3, Clock: b.Clock()}) },
 			"Window":   func() gate.Gate { return gate.NewWindow(3, time.Second, &gate.WindowOptions{Clock: b.Clock()}) },
 			"Adaptive": func() gate.Gate { return gate.NewAdaptive(rate, &gate.AdaptiveOptions{Burst: 3, Clock: b.Clock()}) },
+			"AdaptiveConcurrency": func() gate.Gate {
+				return gate.NewAdaptiveConcurrency(3, &gate.AdaptiveConcurrencyOptions{Clock: b.Clock()})
+			},
 			"All": func() gate.Gate {
 				return gate.All(gate.NewConcurrency(3), gate.NewRate(rate, &gate.RateOptions{Burst: 3, Clock: b.Clock()}))
 			},

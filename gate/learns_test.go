@@ -23,6 +23,8 @@ func TestPassLearns(t *testing.T) {
 		want bool
 	}{
 		"adaptive":            {adaptive, true},
+		"adaptive slots":      {gate.NewAdaptiveConcurrency(100, nil), true},
+		"all of these":        {gate.All(rate, gate.NewAdaptiveConcurrency(100, nil)), true},
 		"rate":                {rate, false},
 		"slots":               {slots, false},
 		"all":                 {gate.All(slots, rate, adaptive), true},
@@ -46,6 +48,11 @@ func TestPassLearns(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 		p.Leave(nil)
+	}
+	p, _ := gate.NewAdaptiveConcurrency(1, nil).TryEnter(1)
+	p.Leave(nil)
+	if p.Learns() {
+		t.Error("a pass that was left learns")
 	}
 	if (gate.Pass{}).Learns() {
 		t.Error("the zero Pass learns")

@@ -202,5 +202,5 @@ func span(now, at int64) time.Duration {
 
 // panicOnZero is the panic of a gate that was not made by its constructor.
 func panicOnZero() {
-	panic("gate: the zero value of a gate does not work, make it with NewRate, NewWindow, NewConcurrency, NewAdaptive or NewKeyed")
+	panic("gate: the zero value of a gate does not work, make it with NewRate, NewWindow, NewConcurrency, NewAdaptive, NewAdaptiveConcurrency or NewKeyed")
 }

@@ -22,6 +22,7 @@ func TestMisuse(t *testing.T) {
 	c := gate.NewConcurrency(1)
 	a := gate.All(gate.NewConcurrency(1), gate.NewConcurrency(1))
 	k := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(1) }, nil)
+	ac := gate.NewAdaptiveConcurrency(1, nil)
 	o := gate.Of(&spin{})
 	for _, c := range []struct {
 		want string
@@ -46,6 +47,9 @@ func TestMisuse(t *testing.T) {
 		{"gate: Concurrency.Enter: cost must be at least 1, got 0", func() { c.Enter(ctx, 0) }},
 		{"gate: Concurrency.TryEnter: cost must be at least 1, got 0", func() { c.TryEnter(0) }},
 		{"gate: Concurrency.Enter: ctx must not be nil", func() { c.Enter(noContext, 1) }},
+		{"gate: AdaptiveConcurrency.Enter: cost must be at least 1, got 0", func() { ac.Enter(ctx, 0) }},
+		{"gate: AdaptiveConcurrency.TryEnter: cost must be at least 1, got 0", func() { ac.TryEnter(0) }},
+		{"gate: AdaptiveConcurrency.Enter: ctx must not be nil", func() { ac.Enter(noContext, 1) }},
 		{"gate: All: a gate must not be nil, got nil for gate 2 of 2", func() { gate.All(c, nil) }},
 		{"gate: All: a gate must not be nil, got a nil *gate.Rate for gate 1 of 2", func() { gate.All((*gate.Rate)(nil), c) }},
 		{"gate: Of: the limiter must not be nil, got a nil *gate_test.spin", func() { gate.Of((*spin)(nil)) }},
@@ -104,6 +108,7 @@ func panics(f func()) (msg string) {
 func TestLeaveTwice(t *testing.T) {
 	for name, g := range map[string]gate.Gate{
 		"Concurrency": gate.NewConcurrency(2),
+		"Adaptive":    gate.NewAdaptiveConcurrency(2, nil),
 		"All":         gate.All(gate.NewConcurrency(2), gate.NewConcurrency(3)),
 		"Keyed":       gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(2) }, nil).For(1),
 	} {
@@ -141,7 +146,7 @@ func TestLeaveOfNothing(t *testing.T) {
 
 // A gate that was not made by its constructor says so, whatever is done with it.
 func TestZeroGates(t *testing.T) {
-	const want = "gate: the zero value of a gate does not work, make it with NewRate, NewWindow, NewConcurrency, NewAdaptive or NewKeyed"
+	const want = "gate: the zero value of a gate does not work, make it with NewRate, NewWindow, NewConcurrency, NewAdaptive, NewAdaptiveConcurrency or NewKeyed"
 	ctx := context.Background()
 	var keyed gate.Keyed[int]
 	for name, f := range map[string]func(){
@@ -160,6 +165,7 @@ func TestZeroGates(t *testing.T) {
 	for _, make := range []func() gate.Gate{
 		func() gate.Gate { return new(gate.Rate) }, func() gate.Gate { return new(gate.Window) },
 		func() gate.Gate { return new(gate.Concurrency) }, func() gate.Gate { return new(gate.Adaptive) },
+		func() gate.Gate { return new(gate.AdaptiveConcurrency) },
 	} {
 		for what, f := range map[string]func(gate.Gate){
 			"Enter":       func(g gate.Gate) { g.Enter(ctx, 1) },

@@ -18,6 +18,8 @@ func TestTryEnterInParallel(t *testing.T) {
 		"Window":      gate.NewWindow(callers*each, time.Hour, nil),
 		"Concurrency": gate.NewConcurrency(callers * each),
 		"Adaptive":    gate.NewAdaptive(pace.PerHour(1), &gate.AdaptiveOptions{Burst: callers * each}),
+
+		"AdaptiveConcurrency": gate.NewAdaptiveConcurrency(callers*each, nil),
 	} {
 		var all sync.WaitGroup
 		var refused atomic.Int64

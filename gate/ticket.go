@@ -7,32 +7,39 @@ import (
 	"github.com/escapement-go/escapement/internal/queue"
 )
 
-// ticket is the Keeper of a pass of a Concurrency. It detects a second Leave, and remembers the cost after a
-// Settle.
+// ticket is the Keeper of a pass of a Concurrency or an AdaptiveConcurrency. It detects a second Leave, and
+// remembers the cost after a Settle.
 //
 // Tickets are used again, by one pass at a time, so that entering allocates nothing. The turn grows when a pass
 // is left, and tells old passes from the present one. It is atomic because an old pass may still be settled,
 // which does nothing: the slots are free.
 type ticket struct {
 	turn    atomic.Uint64 // of the pass that is in use, or of the next one
-	of      *slotLimit    // the limit that has admitted the entry
+	of      slotted       // the limit that has admitted the entry
 	claim   queue.Claim   // what the entry takes of the limit
 	settled bool          // the pass of this turn was settled
 	pooled  bool          // it is from tickets; otherwise it is part of its limit
+}
+
+// slotted is a limit on slots: it is told when an entry leaves, and what it cost.
+type slotted interface {
+	kind() kind
+	leave(c queue.Claim, err error) (mark uint64)
+	settle(mark uint64, cost, actual int)
 }
 
 // tickets are those that no pass uses. A ticket that is part of a limit never gets here.
 var tickets = sync.Pool{New: func() any { return new(ticket) }}
 
 // newTicket returns the pass of an admitted entry, with a ticket of the pool.
-func newTicket(of *slotLimit, c queue.Claim) Pass {
+func newTicket(of slotted, c queue.Claim) Pass {
 	t := tickets.Get().(*ticket)
 	t.pooled = true
 	return t.issue(of, c)
 }
 
 // issue begins the turn of a pass. The ticket must be free.
-func (t *ticket) issue(of *slotLimit, c queue.Claim) Pass {
+func (t *ticket) issue(of slotted, c queue.Claim) Pass {
 	t.of, t.claim, t.settled = of, c, false
 	return Pass{t, t.turn.Load(), c.Cost}
 }
@@ -53,6 +60,9 @@ func (t *ticket) Leave(turn uint64, _ int, err error) {
 	}
 	of.leave(claim, err)
 }
+
+// learns reports whether the limit learns from the error of Leave. It is false once the pass is left.
+func (t *ticket) learns(turn uint64) bool { return t.turn.Load() == turn && t.of.kind().learns }
 
 // Settle also corrects the claim, so that Leave frees the slots that the entry has then.
 func (t *ticket) Settle(turn uint64, _, actual int) {

@@ -145,6 +145,20 @@ func subjects(c clock.Clock) map[string]gatetest.Subject {
 			Capacity: 4, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
 			AfterHold: evenly(1, 10*ms),
 		},
+		"adaptive concurrency": {
+			New: of(func() gate.Gate {
+				return gate.NewAdaptiveConcurrency(4, &gate.AdaptiveConcurrencyOptions{Clock: c})
+			}),
+			Capacity: 4, Slots: true,
+		},
+		"keyed adaptive concurrency": {
+			New: of(func() gate.Gate {
+				return gate.NewKeyed(func(string) gate.Gate {
+					return gate.NewAdaptiveConcurrency(4, &gate.AdaptiveConcurrencyOptions{Clock: c})
+				}, &gate.KeyedOptions{MaxKeys: 1, Clock: c}).For("key")
+			}),
+			Capacity: 4, Slots: true,
+		},
 		"all of rate and concurrency": {
 			New:      of(func() gate.Gate { return gate.All(slots(), rate(4)) }),
 			Capacity: 4, Slots: true, Back: 10 * ms, Most: evenly(4, 10*ms), Foresees: true,
