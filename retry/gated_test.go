@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -229,4 +230,42 @@ func TestHintBeyondTheHold(t *testing.T) {
 			b.Errorf("attempts at %v, want %v (%v)", starts, want, err)
 		}
 	})
+}
+
+// What becomes of an attempt moves the limit of an AdaptiveConcurrency: a throttle and a timeout lower it, what the
+// caller has canceled does not.
+func TestAdaptiveConcurrency(t *testing.T) {
+	for name, c := range map[string]struct {
+		f    func(context.Context) error
+		want int
+	}{
+		"success":  {func(context.Context) error { return nil }, 4},
+		"throttle": {func(context.Context) error { return gate.Throttled(0, errors.New("429")) }, 2},
+		"failure":  {func(context.Context) error { return errors.New("refused for a reason") }, 4},
+		"timeout":  {func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, 2},
+		"timeout in other words": {func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("read: %w", os.ErrDeadlineExceeded)
+		}, 2},
+	} {
+		bubble.Both(t, func(b *bubble.B) {
+			g := gate.NewAdaptiveConcurrency(4, &gate.AdaptiveConcurrencyOptions{Clock: b.Clock()})
+			var others []gate.Pass
+			for range 3 {
+				p, _ := g.TryEnter(1)
+				others = append(others, p)
+			}
+			p := &retry.Policy{Gate: g, Attempts: 1, Throttles: 1, AttemptTimeout: time.Second, Clock: b.Clock()}
+			done := make(chan error, 1)
+			go func() { done <- retry.Run(context.Background(), p, c.f) }()
+			b.Advance(time.Second)
+			<-done
+			if got := g.Limit(); got != c.want {
+				b.Errorf("%s: limit %d, want %d", name, got, c.want)
+			}
+			for _, p := range others {
+				p.Leave(nil)
+			}
+		})
+	}
 }

@@ -47,9 +47,9 @@ import (
 //
 // # Which gate for what
 //
-// Use a [gate.Adaptive] if the limit is not known: throttles slow all callers down. Use another gate
-// to keep attempts within a known limit, or a [gate.All] for both. To bound the load that retries add
-// when most attempts fail, set a Budget.
+// Use a [gate.Adaptive] if the limit is not known: throttles slow all callers down. If a limit on calls at a time is
+// not known, use a [gate.AdaptiveConcurrency]. Use another gate to keep attempts within a known limit, or a
+// [gate.All] for both. To bound the load that retries add when most attempts fail, set a Budget.
 type Policy struct {
 	// Attempts is the number of attempts that may fail: the last of them ends the call with [ErrAttempts].
 	// 0 means 10, negative means no bound. Throttled attempts are not counted, even if this is 1: Throttles bounds those.

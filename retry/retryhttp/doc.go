@@ -100,7 +100,7 @@
 // a second. So if the policy says that units come back more than once a second, the hold lasts for
 // one unit. That hold counts from the instant at which the attempt entered the gate.
 //
-// The gate is held by [gate.Hold]. That works for a Rate, a Window, an Adaptive, a composite of
+// The gate is held by [gate.Hold]. That works for a Rate, a Window, an Adaptive, an AdaptiveConcurrency, a composite of
 // [gate.All], and a key of [gate.Keyed.For] with one of these. A Concurrency by itself is not held.
 // The hint of a throttle holds the gate as well, even a gate that ignores throttles. Only a request that alone is
 // refused keeps back no other: once a request that was admitted after its first throttle is served, its further hints
