@@ -4,6 +4,7 @@
 //	go run ./examples/adaptive                            # the table
 //	go run ./examples/adaptive -brief -cells '^random/'   # a part of it, of the gate alone
 //	go run ./examples/adaptive -plot out.svg              # the table, and a picture
+//	go run ./examples/adaptive -slots                     # hidden slots, and a gate.AdaptiveConcurrency
 //
 // It plays worlds. A world is a far side that refuses calls, the way to it, and a program that always has more calls
 // to make than it may. In each world, a client decides when the program may make the next call. Nothing waits for
@@ -70,6 +71,21 @@
 // and doubles its interval after a refusal, gets 95, 84, 54, 25 and 15 from top to bottom. With burst 5 and a
 // latency of 50 it gets 85.
 //
+// # Hidden slots
+//
+// With -slots, the far side works on so many calls at a time, and a [gate.AdaptiveConcurrency] finds out how many. The
+// slots halve after a phase and double after the next. A phase has 2,000 units of time, or 200 round trips if that is
+// less, and 400 where calls wait for slots. The latency is in units, and a tenth of it is on the way. n is the limit
+// that all clients begin with. "Servers" are slots for which calls wait, so nothing is refused. There a call is late
+// if it takes longer than the ceiling. "Noise" is refused whatever the number of calls. With "tails", service times
+// are log-normal with a sigma of 1. Otherwise they vary by a fifth.
+//
+// The goodput is in percent of a client that knows the number of slots at any instant. It can be above 100, as calls
+// on the way take no slot. The second figure is the share of answers that were refused or late. The peers are rules
+// of other libraries, from their documentation: AIMD, Vegas and gradient2 of Netflix concurrency-limits, the gradient
+// controller of Envoy, and the adaptive limiter of failsafe-go. Gradient rules do not look at refusals, and a refusal
+// comes quickly. So they take it for a far side with time to spare.
+//
 // The exit status is 0 if all went well, 1 if the picture could not be written, and 2 if a flag
 // is wrong.
 package main
@@ -95,6 +111,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cells := fs.String("cells", "", "play only the worlds whose names match this `regexp`")
 	seed := fs.Int("seed", 1, "the `first` of the numbers that chance begins with")
 	brief := fs.Bool("brief", false, "play only the adaptive gate, without its peers")
+	slots := fs.Bool("slots", false, "play the worlds of hidden slots, see slots.go, and no others")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -122,6 +139,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if *picture != "" && !strings.HasSuffix(*picture, ".svg") {
 		fmt.Fprintf(stderr, "adaptive: -plot: the file must end in .svg, got %q\n", *picture)
 		return 2
+	}
+	if *slots {
+		rules := len(slotRules)
+		if *brief {
+			rules = 1
+		}
+		if err := slotTable(stdout, slotWorlds(), rules); err != nil {
+			fmt.Fprintln(stderr, "adaptive:", err)
+			return 1
+		}
+		return 0
 	}
 	draw := func() error { return nil }
 	if *picture != "" {
