@@ -87,7 +87,7 @@ func (a *Composite) join(keys []pinnedKey, c costs) *Composite {
 		var theirs *timing.Clock
 		switch in := native(k.of).(type) {
 		case compound:
-			theirs = in.clock()
+			theirs = in.clock(clk)
 		case limited:
 			theirs = in.part().clock()
 		}

@@ -47,8 +47,8 @@ func (a *Composite) addBy(g Gate, by func(inner []share) []share) {
 // its key.
 type compound interface {
 	Gate
-	// clock returns its clock, or nil if it has none yet.
-	clock() *timing.Clock
+	// clock returns its clock. If it has none yet, it takes clk, which is nil for none.
+	clock(clk *timing.Clock) *timing.Clock
 	// addTo adds what the gate leads to, to a composite that has it as a member; by is described at addBy.
 	addTo(a *Composite, by func(inner []share) []share)
 	// parts calls inside with each limit that it leads to, and outside with each gate from elsewhere. It leaves
@@ -60,7 +60,10 @@ type compound interface {
 	addGates(all []keyedGate, keys []pinnedKey, c costs, by func(inner []share) []share, born uint64) ([]keyedGate, []pinnedKey)
 }
 
-func (a *Composite) clock() *timing.Clock { return a.hold.set.Clock() }
+func (a *Composite) clock(clk *timing.Clock) *timing.Clock {
+	a.hold.View(func(int64) { clk = a.goBy(clk) })
+	return clk
+}
 
 func (a *Composite) addTo(to *Composite, by func(inner []share) []share) {
 	if a.holds == nil {
@@ -113,9 +116,10 @@ func (a *Composite) init() {
 	a.whole.set = &a.hold.set
 	a.whole.set.Init(queues...)
 	a.whole.set.View(func(int64) {
-		if clk != nil {
-			a.giveClock(clk)
+		for _, h := range a.holds {
+			clk = one(clk, h.to.Clock()) // once more: a member may have got its clock since
 		}
+		a.goBy(clk)
 		if len(a.outside) > 0 {
 			a.track()
 		}
@@ -160,15 +164,6 @@ func (a *Composite) queue(limit int) *queue.Queue {
 	return a.inside[limit-len(a.holds)].to.queued()
 }
 
-// giveClock gives the clock to all holds that have none. The lock is held.
-func (a *Composite) giveClock(clk *timing.Clock) {
-	for _, h := range a.holds {
-		if h.to.Clock() == nil {
-			h.to.SetClock(clk)
-		}
-	}
-}
-
 // track lets all schedules keep an account of their entries. A gate outside may refuse an entry after the
 // inside has admitted it. Then the entry is taken back, as if it had never come, which needs the account. The
 // lock is held.
@@ -180,23 +175,26 @@ func (a *Composite) track() {
 	}
 }
 
-// commonClock returns the clock of the members, or nil if none has a clock yet. It panics if there are two:
-// instants of different clocks can't be compared.
+// commonClock returns the clock of the members, or nil if none has a clock yet. It panics if there are two.
 func (a *Composite) commonClock() *timing.Clock {
 	var clk *timing.Clock
-	see := func(c *timing.Clock) {
-		if clk == nil {
-			clk = c
-		}
-		if c != nil && !c.Same(clk) {
-			panic("gate: All: the gates must share one clock, got two")
-		}
-	}
 	for _, m := range a.inside {
-		see(m.to.clock())
+		clk = one(clk, m.to.clock())
 	}
 	for _, h := range a.holds[1:] {
-		h.to.View(func(int64) { see(h.to.Clock()) })
+		clk = one(clk, h.to.clock())
 	}
 	return clk
+}
+
+// one returns the clock that two members have in common, or that of the one that has a clock. It panics if they
+// have two: instants of different clocks can't be compared.
+func one(a, b *timing.Clock) *timing.Clock {
+	if a == nil {
+		return b
+	}
+	if b != nil && !b.Same(a) {
+		panic("gate: All: the gates must share one clock, got two")
+	}
+	return a
 }

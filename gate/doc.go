@@ -79,6 +79,7 @@
 //		}
 //	})
 //
-// The members of an All must have one clock; a [Concurrency] has none and goes with any. Give a policy of
-// package retry the clock of its gate: that is not checked.
+// The members of an All must have one clock; a [Concurrency] has none and goes with any. So does an All of these
+// alone, until it gets a clock; see [Composite.Hold]. Give a policy of package retry the clock of its gate: that
+// is not checked.
 package gate

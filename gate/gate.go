@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // Gate admits entries within a limit, and lets callers wait until there is room. Most callers want [Do],
@@ -255,8 +257,20 @@ func StatsOf(g Gate) (Stats, bool) {
 //
 // A gate can be held if it has a method Hold(time.Duration). All gates of this package have it except a
 // [Concurrency] and what [Of] returns. To hold one of these, put it into an [All].
-func Hold(g Gate, d time.Duration) bool {
+//
+// For a [Key], Hold reports whether the gate of the key can be held. It makes the gate if necessary, and reports
+// false if there is no room for the key. If d is not positive, it makes no gate. It then reports false for a key
+// that is not remembered.
+func Hold(g Gate, d time.Duration) bool { return holdBy(g, nil, d) }
+
+// holdBy is Hold. clk is the clock that a composite without one goes by, or nil for the real one.
+func holdBy(g Gate, clk *timing.Clock, d time.Duration) bool {
 	g, _ = unview(g)
+	if in, ok := native(g).(interface {
+		holdBy(clk *timing.Clock, d time.Duration) bool
+	}); ok {
+		return in.holdBy(clk, d)
+	}
 	h, ok := g.(interface{ Hold(time.Duration) })
 	if ok {
 		h.Hold(d)

@@ -153,22 +153,26 @@ func (h *hold) Stats() (s Stats) {
 // a pause. It keeps out no entry that comes to a member in another way; see Holds at [All].
 //
 // Hold never shortens a hold. It does nothing if d is not positive.
-func (a *Composite) Hold(d time.Duration) {
+//
+// A composite of Concurrency gates alone has no clock. It gets that of the first All that names it beside a gate
+// with a clock. If it is held before, it gets the clock of the [Keyed] that it belongs to, or else the real one.
+func (a *Composite) Hold(d time.Duration) { a.holdBy(nil, d) }
+
+// holdBy is Hold for the function holdBy.
+func (a *Composite) holdBy(clk *timing.Clock, d time.Duration) bool {
 	if d <= 0 {
-		return
+		return true
 	}
-	// All holds of an entry have one clock: that of the members, or of the Keyed if there are only keys, or
-	// the real one. A first Change sets it, because the second one reads the present instant from it.
-	h := &a.hold
-	clk := h.set.Clock()
 	switch {
-	case clk == nil && len(a.keys) > 0:
-		clk = a.keys[0].to.clock()
+	case len(a.keys) > 0:
+		clk = a.keys[0].to.clock(nil)
 	case clk == nil:
 		clk = timing.New(nil)
 	}
+	h := &a.hold
+	// A first Change sets the clock, because the second one reads the present instant from it.
 	h.Change(func(int64) queue.Effect {
-		a.giveClock(clk)
+		a.goBy(clk)
 		return queue.None
 	})
 	h.Change(func(now int64) queue.Effect {
@@ -178,6 +182,25 @@ func (a *Composite) Hold(d time.Duration) {
 		}
 		return queue.Later
 	})
+	return true
+}
+
+// goBy gives a clock to the holds that have none yet, so that all holds of an entry have the same: that of the
+// others, or clk if none has one. A nil clk is no clock. It returns the clock that the holds have now. The lock is
+// held.
+func (a *Composite) goBy(clk *timing.Clock) *timing.Clock {
+	for _, h := range a.holds {
+		if c := h.to.Clock(); c != nil {
+			clk = c
+			break
+		}
+	}
+	for _, h := range a.holds {
+		if clk != nil && h.to.Clock() == nil {
+			h.to.SetClock(clk)
+		}
+	}
+	return clk
 }
 
 // Resume ends the hold that [Composite.Hold] has begun, now and for all waiters at once. Use it when the far side

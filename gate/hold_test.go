@@ -50,3 +50,65 @@ func TestShortestHold(t *testing.T) {
 		}
 	})
 }
+
+// ownHold is a gate from elsewhere that embeds one of this package, and holds in its own way.
+type ownHold struct {
+	gate.Key[string]
+	held *time.Duration
+}
+
+func (g ownHold) Hold(d time.Duration) { *g.held = d }
+
+// Hold reports whether the gate can be held. For a key, that depends on the gate of the key and on its room.
+func TestHoldReports(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		slots := gate.NewConcurrency(9)
+		window := func() gate.Gate { return gate.NewWindow(9, time.Second, &gate.WindowOptions{Clock: b.Clock()}) }
+		k := gate.NewKeyed(func(kind string) gate.Gate {
+			if kind == "slots" {
+				return gate.NewConcurrency(9)
+			}
+			return window()
+		}, &gate.KeyedOptions{MaxKeys: 2, Clock: b.Clock()})
+		keys := gate.NewKeyed(func(kind string) gate.Gate { return k.For(kind) }, nil)
+		if gate.Hold(k.For("window"), 0) || k.Len() > 0 {
+			b.Error("a hold of nothing makes the gate of a key")
+		}
+		for _, c := range []struct {
+			name string
+			g    gate.Gate
+			want bool
+		}{
+			{"Concurrency", slots, false},
+			{"view of a Concurrency", gate.Each(slots), false},
+			{"key of a Concurrency", k.For("slots"), false},
+			{"view of a key of a Concurrency", gate.Each(k.For("slots")), false},
+			{"key of a key of a Concurrency", keys.For("slots"), false},
+			{"All of a key of a Concurrency", gate.All(k.For("slots")), true},
+			{"Window", window(), true},
+			{"key of a Window", k.For("window"), true},
+			{"key of a key of a Window", keys.For("window"), true},
+		} {
+			for _, d := range []time.Duration{1, 0, -1} {
+				if got := gate.Hold(c.g, d); got != c.want {
+					b.Errorf("%s: Hold(%d) is %v, want %v", c.name, d, got, c.want)
+				}
+			}
+		}
+		var held time.Duration
+		if !gate.Hold(ownHold{k.For("slots"), &held}, time.Minute) || held != time.Minute {
+			b.Errorf("the Hold of a gate from elsewhere got %v, want 1m", held)
+		}
+		b.Advance(1)
+		for _, kind := range []string{"slots", "window"} {
+			p, _ := k.TryEnter(kind, 1)
+			defer p.Leave(nil)
+		}
+		for _, d := range []time.Duration{1, 0} {
+			if gate.Hold(k.For("third"), d) {
+				b.Errorf("Hold(%d) holds a key without room", d)
+			}
+		}
+		b.Advance(time.Hour)
+	})
+}

@@ -26,7 +26,8 @@ type KeyedOptions struct {
 	// twice that it is forgotten for sure, if its gate is idle. 0 means 1 minute.
 	Idle time.Duration
 
-	// Clock is where the time for Idle comes from. Nil means the real clock.
+	// Clock is where the time for Idle comes from. A hold of a key goes by it, too, if the key's gates have no
+	// clock. Nil means the real clock.
 	Clock clock.Clock
 }
 

@@ -27,14 +27,21 @@ func (v Key[K]) TryEnter(cost int) (Pass, bool) { return v.keyed().TryEnter(v.ke
 
 // Hold holds the gate of the key, see [Hold]. It does nothing if that gate can't be held, if there is no room for
 // the key, or if d is not positive. While a gate of this package is held, its key is not forgotten.
-func (v Key[K]) Hold(d time.Duration) {
+func (v Key[K]) Hold(d time.Duration) { v.holdBy(nil, d) }
+
+// holdBy is Hold for the function holdBy. The clock of this Keyed comes before that of one around it. A hold of
+// nothing makes no gate.
+func (v Key[K]) holdBy(_ *timing.Clock, d time.Duration) bool {
 	if d <= 0 {
-		return
+		e, ok := v.keyed().keys.Load(v.key)
+		return ok && holdBy(e.(*keyGate[K]).gate, nil, d)
 	}
-	if e, err := v.keyed().pin(context.Background(), false, v.key); err == nil {
-		defer e.unpin()
-		Hold(e.gate, d)
+	e, err := v.keyed().pin(context.Background(), false, v.key)
+	if err != nil {
+		return false
 	}
+	defer e.unpin()
+	return holdBy(e.gate, v.k.clk, d)
 }
 
 // Resume ends a hold of the gate of the key, see [Resume]. It does nothing if that gate has no Resume, or if there
@@ -59,8 +66,8 @@ func (v Key[K]) Stats() Stats {
 
 // These are described at compound.
 
-func (v Key[K]) clock() *timing.Clock       { return v.keyed().clk }
-func (Key[K]) parts(func(part), func(Gate)) {}
+func (v Key[K]) clock(*timing.Clock) *timing.Clock { return v.keyed().clk }
+func (Key[K]) parts(func(part), func(Gate))        {}
 func (v Key[K]) addTo(a *Composite, by func(inner []share) []share) {
 	a.keys = joinOutside(a.keys, compound(v), by([]share{{}}))
 }

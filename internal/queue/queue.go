@@ -50,13 +50,13 @@ func (q *Queue) Init(l Limit, clk *timing.Clock, aside bool) {
 	}
 }
 
-// SetClock gives a clock to a queue that has none. A limit that begins to depend on time calls it in a call of
-// Change.
+// SetClock gives a clock to a queue that has none. A limit that begins to depend on time calls it under the lock,
+// in a call of Change or View.
 func (q *Queue) SetClock(clk *timing.Clock) {
 	q.clk, q.alarm = clk, timing.NewAlarm(clk, q.ring)
 }
 
-// Clock returns the clock, or nil.
+// Clock returns the clock, or nil. The lock must be held if the limit may get its clock by SetClock.
 func (q *Queue) Clock() *timing.Clock { return q.clk }
 
 // Number returns a number that is higher than those of older queues.

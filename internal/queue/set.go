@@ -55,7 +55,7 @@ type place struct {
 func (p *place) seq() uint64 { return p.set.head.seq }
 
 // Init makes a set of entries that want the limits of these queues. There must be at least one, and all must be
-// of one group.
+// of one group. Init does not lock that: the limits may be in use, so it reads only what their Init has set.
 func (s *Set) Init(queues ...*Queue) {
 	s.places = s.one[:0]
 	if len(queues) > 1 {
@@ -65,7 +65,6 @@ func (s *Set) Init(queues ...*Queue) {
 		s.places = append(s.places, place{set: s, q: q, number: i, pos: -1})
 		s.reports = s.reports || q.lateness != nil
 	}
-	s.clock()
 }
 
 // Clock returns the clock of the limits, or nil if none has one yet.

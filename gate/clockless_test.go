@@ -1,0 +1,114 @@
+package gate_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/bubble"
+	"github.com/escapement-go/escapement/pace"
+)
+
+// A composite of slots alone has no clock until it is held, or joined with a gate that has one. Other
+// composites may be made of it meanwhile, by All or by an entry. The race detector looks on.
+func TestComposeWithoutClock(t *testing.T) {
+	rate := func() gate.Gate { return gate.NewRate(pace.PerSecond(1), nil) }
+	clocks := map[string]func(inner *gate.Composite){
+		"joined": func(inner *gate.Composite) { gate.All(inner, rate()) },
+		"held":   func(inner *gate.Composite) { inner.Hold(time.Microsecond) },
+	}
+	uses := map[string]func(inner, outer *gate.Composite, other gate.Gate){
+		"All":       func(inner, _ *gate.Composite, other gate.Gate) { gate.All(inner, other) },
+		"EnterEach": func(_, outer *gate.Composite, _ gate.Gate) { outer.EnterEach(context.Background(), 1, 0) },
+		"key": func(inner, _ *gate.Composite, _ gate.Gate) {
+			k := gate.NewKeyed(func(int) gate.Gate { return gate.NewConcurrency(1) }, nil)
+			gate.All(k.For(1), inner).TryEnter(1)
+		},
+		"gate of a key": func(inner, _ *gate.Composite, other gate.Gate) {
+			k := gate.NewKeyed(func(int) gate.Gate { return inner }, nil)
+			gate.All(k.For(1), other).TryEnter(1)
+		},
+	}
+	for how, f := range clocks {
+		for what, g := range uses {
+			t.Run(how+" and "+what, func(t *testing.T) {
+				for range 500 {
+					inner, other := gate.All(gate.NewConcurrency(3)), gate.NewConcurrency(3)
+					outer := gate.All(inner, other)
+					var both sync.WaitGroup
+					both.Go(func() { f(inner) })
+					both.Go(func() { g(inner, outer, other) })
+					both.Wait()
+				}
+			})
+		}
+	}
+}
+
+// Of two goroutines that give a composite two clocks at once, one comes first: All with the other clock panics.
+func TestTwoClocks(t *testing.T) {
+	for round := range 5000 {
+		inner := gate.All(gate.NewConcurrency(3))
+		inside := gate.All(inner)
+		made := make(chan int, 2)
+		var both sync.WaitGroup
+		for _, c := range []clock.Clock{nil, clock.NewMock()} {
+			r := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: c})
+			both.Go(func() {
+				defer func() { recover() }()
+				if round%2 == 0 || c != nil {
+					gate.All(inner, r)
+				} else {
+					inside.Hold(time.Second) // real, unless inner has a clock
+				}
+				made <- 1
+			})
+		}
+		both.Wait()
+		if round%2 == 0 && len(made) != 1 {
+			t.Fatalf("round %d: %d of 2 composites with different clocks are made", round, len(made))
+		}
+		if got := panics(func() { gate.All(inside) }); got != "" {
+			t.Fatalf("round %d: the holds of one composite have two clocks: %s", round, got)
+		}
+	}
+}
+
+// A key with slots alone is held by the clock of its Keyed, also if other keys or composites are between.
+func TestClockOfHeldKey(t *testing.T) {
+	bubble.Mock(t, func(b *bubble.B) {
+		slots := gate.NewConcurrency(1)
+		o := &gate.KeyedOptions{Clock: b.Clock()}
+		plain := gate.NewKeyed(func(int) gate.Gate { return gate.All(slots) }, o)
+		for name, g := range map[string]gate.Gate{
+			"key":      plain.For(1),
+			"All":      gate.All(plain.For(2)),
+			"view":     gate.Each(plain.For(3)),
+			"view in":  gate.NewKeyed(func(int) gate.Gate { return gate.Each(gate.All(slots)) }, o).For(1),
+			"two keys": gate.NewKeyed(func(int) gate.Gate { return plain.For(4) }, nil).For(1),
+			"with key": gate.NewKeyed(func(int) gate.Gate { return gate.All(plain.For(5)) }, nil).For(1),
+		} {
+			if !gate.Hold(g, time.Second) {
+				b.Errorf("%s: can't be held", name)
+			}
+			b.Advance(time.Second - 1)
+			if d := heldFor(g); d != 1 {
+				b.Errorf("%s: held for %v, want 1ns", name, d)
+			}
+			if _, ok := g.TryEnter(1); ok {
+				b.Errorf("%s: admitted during the hold", name)
+			}
+			b.Advance(1)
+			if p, ok := g.TryEnter(1); !ok {
+				b.Errorf("%s: refused after the hold", name)
+			} else {
+				p.Leave(nil)
+			}
+		}
+		b.Advance(time.Hour)
+	})
+}
