@@ -112,7 +112,8 @@ type Composite struct {
 	views   bool            // a gate, inside or outside, was named by a view
 	outside []reach[Gate]   // gates from elsewhere, entered after the inside
 	keys    []reach[compound]
-	whole   want // all limits
+	whole   want       // all limits
+	stands  *Composite // the composite with keys that this one is entered for, see joined; nil: none
 
 	joined atomic.Pointer[joined] // the composite for the keys of the last entry; nil before the first
 	joints joints                 // the records of its passes
@@ -178,7 +179,7 @@ func (a *Composite) enter(ctx context.Context, c costs) (Pass, error) {
 	for {
 		j := a.joint(c)
 		if err := j.want().set.Enter(ctx, j.claims); err != nil {
-			err = a.hold.failed(err, func(limit int) (string, string) { return a.which(j.want().limits[limit]) })
+			err = a.hold.failed(err, func(limit int) (string, string) { return a.which(j.want().limits[limit], j.costs()) })
 			j.free()
 			return Pass{}, err
 		}
@@ -217,20 +218,23 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 // named returns how many gates were named.
 func (a *Composite) named() int { return a.sides }
 
-// which returns the name of a limit's capacity, and the gate that it belongs to, for an error. The composite's
-// own hold belongs to none of its gates. What comes after it belongs to a member.
-func (a *Composite) which(limit int) (capacity, gate string) {
+// which returns the name of a limit's capacity, and the gate that it belongs to, for the error of an entry with
+// these costs. The composite's own hold belongs to none of its gates, and so does that of the composite that it
+// stands for. What comes after these belongs to a member.
+func (a *Composite) which(limit int, c costs) (capacity, gate string) {
 	at := limit - len(a.holds)
-	switch {
-	case limit == 0:
-		return "", ""
-	case at < 0 && a.heldAt[limit] < 0:
-		return "", fmt.Sprintf("gate %d, an All that is held", a.holds[limit].by[0].side+1)
-	case at < 0:
+	if at < 0 {
+		h := &a.holds[limit]
+		switch {
+		case h.to == &a.hold, a.stands != nil && h.to == &a.stands.hold:
+			return "", ""
+		case a.heldAt[limit] < 0:
+			return "", fmt.Sprintf("gate %d, an All that is held", h.side(c)+1)
+		}
 		at = a.heldAt[limit]
 	}
 	m := &a.inside[at]
-	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.by[0].side+1, m.to.describe())
+	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.side(c)+1, m.to.describe())
 }
 
 // Stats returns the statistics of the composite. It counts entries itself, and takes the other figures from

@@ -75,7 +75,7 @@ func (a *Composite) with(keys []pinnedKey, c costs) *Composite {
 // after the other there. They are in the order of their keys' numbers, however the keys were named. So two
 // entries can't wait for each other.
 func (a *Composite) join(keys []pinnedKey, c costs) *Composite {
-	g := &Composite{sides: a.sides}
+	g := &Composite{sides: a.sides, stands: a}
 	g.setup()
 	same := func(by []share) []share { return by }
 	g.addBy(a, same)

@@ -55,7 +55,7 @@ type DeadlineError struct {
 	// Wait is how long the entry would have had to wait at least, from the instant when it was refused.
 	Wait time.Duration
 	// Gate names the member of an [All] that would keep the entry back for longest, in the form of the Gate
-	// of a [CapacityError].
+	// of a [CapacityError]. It is "" if no member would, but a hold of the All itself.
 	Gate string
 }
 

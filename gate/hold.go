@@ -185,9 +185,8 @@ func (a *Composite) holdBy(clk *timing.Clock, d time.Duration) bool {
 	return true
 }
 
-// goBy gives a clock to the holds that have none yet, so that all holds of an entry have the same: that of the
-// others, or clk if none has one. A nil clk is no clock. It returns the clock that the holds have now. The lock is
-// held.
+// goBy gives a clock to the holds that have none yet: that of the others, or clk if none has one. So all holds of an
+// entry go by one clock. A nil clk is no clock. goBy returns the clock that the holds have now. The lock is held.
 func (a *Composite) goBy(clk *timing.Clock) *timing.Clock {
 	for _, h := range a.holds {
 		if c := h.to.Clock(); c != nil {

@@ -51,6 +51,16 @@ func (r *reach[T]) of(costs []int) (cost int) {
 	return cost
 }
 
+// side returns the number of the first gate by which an entry with these costs comes here.
+func (r *reach[T]) side(c costs) int {
+	for _, s := range r.by {
+		if c.each == nil || c.each[s.side] > 0 {
+			return s.side
+		}
+	}
+	return r.by[0].side
+}
+
 // add adds ways.
 func (r *reach[T]) add(by []share) {
 	for _, s := range by {
