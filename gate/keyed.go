@@ -196,6 +196,7 @@ func (k *Keyed[K]) Len() int {
 func (k *Keyed[K]) Stats() Stats {
 	refused := k.refused.Load()
 	sum := Stats{Refused: refused, NoRoom: refused, Abandoned: k.abandoned.Load(), Idle: true}
+	var used total
 	k.room.mu.Lock()
 	line := slices.Clone(k.room.line) // so that entries need not wait for a look at all gates
 	k.room.mu.Unlock()
@@ -206,11 +207,12 @@ func (k *Keyed[K]) Stats() Stats {
 		sum.Abandoned += s.Abandoned
 		sum.Forfeited += s.Forfeited
 		sum.Waiting += s.Waiting
-		sum.InUse += s.InUse
+		used = used.plus(max(s.InUse, 0))
 		sum.NextDue = max(sum.NextDue, s.NextDue)
 		sum.HeldFor = max(sum.HeldFor, s.HeldFor)
 		sum.Idle = sum.Idle && ok && s.Idle
 	}
+	sum.InUse = used.tokens()
 	return sum
 }
 

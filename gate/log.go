@@ -1,15 +1,18 @@
 package gate
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // windowLog has one run for each entry that a Window still counts, numbered in order. The lock of the limit's
 // group guards it. To append, settle or forget a run takes constant time.
 type windowLog struct {
-	runs   []run  // a ring: their number is a power of two
-	blocks []int  // tokens of each blockRuns runs in a row, so that holder can skip them
-	first  uint64 // the number of the first run that counts
-	next   uint64 // the number of the next run
-	used   int    // tokens of all runs that count
+	runs   []run   // a ring: their number is a power of two
+	blocks []total // tokens of each blockRuns runs in a row, so that holder can skip them
+	first  uint64  // the number of the first run that counts
+	next   uint64  // the number of the next run
+	used   total   // tokens of all runs that count
 }
 
 // run has the tokens of one entry, and the instant from which they count.
@@ -23,12 +26,13 @@ const blockRuns = 64
 
 func (l *windowLog) run(number uint64) *run { return &l.runs[number&uint64(len(l.runs)-1)] }
 
-// count adds tokens to a run, or takes them off if tokens is negative.
-func (l *windowLog) count(number uint64, tokens int) {
+// set changes the tokens of a run.
+func (l *windowLog) set(number uint64, tokens int) {
 	place := number & uint64(len(l.runs)-1)
-	l.runs[place].tokens += tokens
-	l.blocks[place/blockRuns] += tokens
-	l.used += tokens
+	r, block := &l.runs[place], &l.blocks[place/blockRuns]
+	*block = block.minus(r.tokens).plus(tokens)
+	l.used = l.used.minus(r.tokens).plus(tokens)
+	r.tokens = tokens
 }
 
 // expire forgets the runs that have counted for a span by now.
@@ -38,7 +42,7 @@ func (l *windowLog) expire(now, span int64) {
 		if r.at > now-span {
 			return
 		}
-		l.count(l.first, -r.tokens)
+		l.set(l.first, 0)
 		l.first++
 	}
 }
@@ -51,7 +55,7 @@ func (l *windowLog) push(at int64, cost int) (number uint64) {
 	number = l.next
 	l.next++
 	*l.run(number) = run{at: at}
-	l.count(number, cost)
+	l.set(number, cost)
 	return number
 }
 
@@ -60,19 +64,19 @@ func (l *windowLog) grow() {
 	size := max(8, 2*len(l.runs))
 	larger := windowLog{
 		runs:   make([]run, size),
-		blocks: make([]int, (size+blockRuns-1)/blockRuns),
+		blocks: make([]total, (size+blockRuns-1)/blockRuns),
 		first:  l.first,
 		next:   l.next,
 	}
 	for number := l.first; number != l.next; number++ {
 		r := *l.run(number)
 		*larger.run(number) = run{at: r.at, settled: r.settled}
-		larger.count(number, r.tokens)
+		larger.set(number, r.tokens)
 	}
 	*l = larger
 }
 
-// settle corrects the tokens of an entry to actual, if it still counts. It adds no more than an int can count.
+// settle corrects the tokens of an entry to actual, if it still counts.
 func (l *windowLog) settle(number uint64, actual int) {
 	if number < l.first {
 		return
@@ -87,27 +91,26 @@ func (l *windowLog) settle(number uint64, actual int) {
 
 // change is settle without the check for a second call.
 func (l *windowLog) change(number uint64, actual int) {
-	if number < l.first {
-		return
+	if number >= l.first {
+		l.set(number, actual)
 	}
-	more := actual - l.run(number).tokens
-	l.count(number, min(more, math.MaxInt-l.used))
 }
 
 // holder returns the instant of the run that has the given token. Tokens are counted from 1, from the first run
 // on. There must be that many.
-func (l *windowLog) holder(token int) int64 {
+func (l *windowLog) holder(token total) int64 {
 	number := l.first
 	for {
 		r := l.run(number)
-		if token -= r.tokens; token <= 0 {
+		if !token.above(count(r.tokens)) {
 			return r.at
 		}
+		token = token.minus(r.tokens)
 		number++
 		// One block may have both the first and the last runs of the ring. The loop stops there: it has the
 		// token.
-		for place := number & uint64(len(l.runs)-1); place%blockRuns == 0 && l.blocks[place/blockRuns] < token; place = number & uint64(len(l.runs)-1) {
-			token -= l.blocks[place/blockRuns]
+		for place := number & uint64(len(l.runs)-1); place%blockRuns == 0 && token.above(l.blocks[place/blockRuns]); place = number & uint64(len(l.runs)-1) {
+			token = token.less(l.blocks[place/blockRuns])
 			number += blockRuns
 		}
 	}
@@ -124,14 +127,14 @@ type windowOutlook struct {
 // windowView is a Window at the instant at which an entry is admitted.
 type windowView struct {
 	at      int64
-	used    int
+	used    total
 	first   uint64 // the first run in the log that counts then
 	waiting int    // the first in line that counts then
 }
 
 func (o *windowOutlook) Turn(cost int) int64 {
 	v := o.windowView
-	for v.used > o.l.most-cost {
+	for room := count(max(o.l.most-cost, 0)); v.used.above(room); {
 		r := (*run)(nil)
 		if v.first != o.l.log.next {
 			r = o.l.log.run(v.first)
@@ -140,7 +143,7 @@ func (o *windowOutlook) Turn(cost int) int64 {
 			r = &o.l.line[v.waiting]
 			v.waiting++
 		}
-		v.used -= r.tokens
+		v.used = v.used.minus(r.tokens)
 		v.at = max(v.at, o.l.over(r.at))
 	}
 	o.next = v
@@ -149,6 +152,38 @@ func (o *windowOutlook) Turn(cost int) int64 {
 
 func (o *windowOutlook) Stays(cost int) {
 	o.windowView = o.next
-	o.used += cost
+	o.used = o.used.plus(cost)
 	o.l.line = append(o.l.line, run{at: o.at, tokens: cost})
+}
+
+// total is a number of tokens. It is exact even where debts exceed an int.
+type total struct{ high, low uint64 }
+
+// count returns n as a total.
+func count(n int) total { return total{low: uint64(n)} }
+
+func (t total) plus(n int) total { return t.more(count(n)) }
+
+// minus returns t less n. There must be that many.
+func (t total) minus(n int) total { return t.less(count(n)) }
+
+func (t total) more(o total) total {
+	low, carry := bits.Add64(t.low, o.low, 0)
+	return total{t.high + o.high + carry, low}
+}
+
+func (t total) less(o total) total {
+	low, borrow := bits.Sub64(t.low, o.low, 0)
+	return total{t.high - o.high - borrow, low}
+}
+
+// above reports whether t is more than o.
+func (t total) above(o total) bool { return t.high > o.high || t.high == o.high && t.low > o.low }
+
+// tokens returns the total, or the highest int if that is less.
+func (t total) tokens() int {
+	if t.above(count(math.MaxInt)) {
+		return math.MaxInt
+	}
+	return int(t.low)
 }

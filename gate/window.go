@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,7 +184,7 @@ func (l *windowLimit) Stats() (s Stats) {
 	l.View(func(now int64) {
 		s = l.stats(now, l.held)
 		l.log.expire(now, l.span)
-		s.InUse = l.used()
+		s.InUse = l.used().tokens()
 		s.Idle = s.InUse == 0 && l.held <= now && s.Waiting == 0
 	})
 	return s
@@ -212,18 +211,26 @@ func (l *windowLimit) restsAt(int64) (at int64) {
 func (l *windowLimit) over(at int64) int64 { return timing.Later(at, time.Duration(l.span)) }
 
 // used returns how many tokens count.
-func (l *windowLimit) used() int { return sum(l.log.used, l.open.tokens()) }
+func (l *windowLimit) used() total { return l.log.used.more(l.open) }
+
+// excess returns how many tokens must cease to count before there is room for a cost.
+func (l *windowLimit) excess(cost int) total {
+	if all := l.used().plus(cost); all.above(count(l.most)) {
+		return all.minus(l.most)
+	}
+	return total{}
+}
 
 func (l *windowLimit) Capacity() int { return l.most }
 
 func (l *windowLimit) Due(now, since int64, _ uint64, cost int) int64 {
 	l.log.expire(now, l.span)
 	at := max(since, l.held)
-	tokens := l.used() - l.most + cost // that must cease to count
+	tokens := l.excess(cost)
 	switch {
-	case tokens <= 0:
+	case tokens == total{}:
 		return at
-	case tokens > l.log.used:
+	case tokens.above(l.log.used):
 		return never // entries must leave first
 	}
 	return max(at, l.over(l.log.holder(tokens)))
@@ -238,27 +245,21 @@ func (l *windowLimit) Due(now, since int64, _ uint64, cost int) int64 {
 func (l *windowLimit) Plan(now int64, ahead uint64, cost, dearest int) (least, latest int64) {
 	l.log.expire(now, l.span)
 	least = max(now, l.held)
-	tokens := plus(ahead, cost)
-	latest = l.spans(least, tokens/uint64(max(l.most+1-dearest, 1))+1)
-	used := l.used()
-	if free := l.most - used; free >= 0 {
-		tokens -= min(tokens, uint64(free))
-	} else {
-		tokens = plus(tokens, -free)
-	}
-	if tokens == 0 {
-		return least, latest
-	}
+	need, most := plus(ahead, cost), uint64(l.most)
+	latest = l.spans(least, need/uint64(max(l.most+1-dearest, 1))+1)
 	rounds := uint64(0)
-	if tokens > uint64(used) {
-		rounds = (tokens - uint64(used) + uint64(l.most) - 1) / uint64(l.most)
-		tokens -= min(tokens, rounds*uint64(l.most))
+	if need > most {
+		rounds = (need - 1) / most
+		need -= rounds * most
 	}
+	tokens := l.excess(int(need))
 	switch {
-	case tokens > uint64(l.log.used):
+	case tokens.above(l.log.used):
 		least = max(least, l.over(now))
-	case tokens > 0:
-		least = max(least, l.over(l.log.holder(int(tokens))))
+	case tokens != total{}:
+		least = max(least, l.over(l.log.holder(tokens)))
+	case rounds == 0:
+		return least, latest
 	}
 	least = l.spans(least, rounds)
 	if dearest <= 1 {
@@ -277,16 +278,17 @@ func (l *windowLimit) spans(at int64, n uint64) int64 {
 
 func (l *windowLimit) Outlook(now int64) queue.Outlook {
 	l.log.expire(now, l.span)
-	l.line = append(l.line[:0], run{at: now, tokens: l.open.tokens()})
-	return &windowOutlook{l: l, windowView: windowView{at: max(now, l.held), used: l.used(), first: l.log.first}}
+	open := l.open.tokens() // no more than a run can have: the whole run ceases to count at once
+	l.line = append(l.line[:0], run{at: now, tokens: open})
+	return &windowOutlook{l: l, windowView: windowView{at: max(now, l.held), used: l.log.used.plus(open), first: l.log.first}}
 }
 
 func (l *windowLimit) Take(now, _ int64, cost int) (mark uint64) {
 	if l.until {
-		l.open.add(cost)
+		l.open = l.open.plus(cost)
 		return openMark
 	}
-	return l.log.push(now, l.counted(cost))
+	return l.log.push(now, cost)
 }
 
 // owe charges what a forgotten entry cost beyond what it was charged, as of now. See Composite.owe.
@@ -294,16 +296,10 @@ func (l *windowLimit) owe(more int) {
 	if more > 0 {
 		l.Change(func(now int64) queue.Effect {
 			l.log.expire(now, l.span)
-			l.log.push(now, l.counted(more))
+			l.log.push(now, more)
 			return queue.Later
 		})
 	}
-}
-
-// counted returns as many tokens of a cost as can be counted. A debt of n is enough to admit nothing. It is
-// capped, to leave room to count the entries after it.
-func (l *windowLimit) counted(cost int) int {
-	return min(cost, max(l.most, (math.MaxInt-l.log.used)/2), math.MaxInt-l.log.used)
 }
 
 // openMark is the mark of an entry that has yet to leave. Any other mark is the number of a run in the log.
@@ -311,8 +307,7 @@ const openMark = math.MaxUint64
 
 func (l *windowLimit) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
 	if mark == openMark {
-		l.open.sub(cost)
-		l.open.add(actual)
+		l.open = l.open.minus(cost).plus(actual)
 	} else {
 		l.log.expire(now, l.span)
 		l.log.settle(mark, actual)
@@ -325,7 +320,7 @@ func (l *windowLimit) Settle(now int64, mark uint64, cost, actual int) queue.Eff
 
 func (l *windowLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
 	if mark == openMark {
-		l.open.sub(cost)
+		l.open = l.open.minus(cost)
 	} else {
 		l.log.expire(now, l.span)
 		l.log.change(mark, 0)
@@ -339,41 +334,12 @@ func (l *windowLimit) leave(c queue.Claim, _ error) (mark uint64) {
 	}
 	mark = c.Mark
 	l.Change(func(now int64) queue.Effect {
-		l.open.sub(c.Cost)
+		l.open = l.open.minus(c.Cost)
 		l.log.expire(now, l.span)
-		mark = l.log.push(now, l.counted(c.Cost))
+		mark = l.log.push(now, c.Cost)
 		return queue.Later // waits were estimated as if it left at the earliest instant
 	})
 	return mark
-}
-
-// total is a number of tokens, exact even where debts exceed an int.
-type total struct{ high, low uint64 }
-
-func (t *total) add(n int) {
-	low, carry := bits.Add64(t.low, uint64(n), 0)
-	t.high, t.low = t.high+carry, low
-}
-
-func (t *total) sub(n int) {
-	low, borrow := bits.Sub64(t.low, uint64(n), 0)
-	t.high, t.low = t.high-borrow, low
-}
-
-// tokens returns the total, or the highest int if that is less.
-func (t total) tokens() int {
-	if t.high > 0 || t.low > math.MaxInt {
-		return math.MaxInt
-	}
-	return int(t.low)
-}
-
-// sum adds numbers of tokens. It returns at most the highest int.
-func sum(a, b int) int {
-	if a > math.MaxInt-b {
-		return math.MaxInt
-	}
-	return a + b
 }
 
 // plus adds a cost to a sum. It returns at most the highest uint64.
