@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -110,5 +111,46 @@ func TestClockOfHeldKey(t *testing.T) {
 			}
 		}
 		b.Advance(time.Hour)
+	})
+}
+
+// An entry that waits when its composite gets a clock, by its first hold, has its deadline on that clock from
+// then on: it is refused at once if the hold outlasts it.
+func TestDeadlineAtFirstHold(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		for _, c := range []struct {
+			hold time.Duration
+			late bool
+		}{
+			{time.Second - 1, false},
+			{time.Second, true},
+			{time.Hour, true},
+		} {
+			slots := gate.NewConcurrency(1)
+			k := gate.NewKeyed(func(int) gate.Gate { return gate.All(slots) }, &gate.KeyedOptions{Clock: b.Clock()})
+			g := k.For(1)
+			p, _ := slots.TryEnter(1)
+			ctx, cancel := b.WithTimeout(time.Second)
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() {
+				p, err := g.Enter(ctx, 1)
+				p.Leave(nil)
+				failed <- err
+			}()
+			b.Settle()
+			g.Hold(c.hold)
+			p.Leave(nil)
+			b.Settle()
+			if late := len(failed) > 0; late != c.late {
+				b.Errorf("held for %v: refused at once is %v, want %v", c.hold, late, c.late)
+			}
+			b.Advance(time.Second)
+			err := <-failed
+			if late, ok := errors.AsType[*gate.DeadlineError](err); ok != c.late || ok && late.Wait != c.hold {
+				b.Errorf("held for %v: %v", c.hold, err)
+			}
+			b.Advance(time.Hour)
+		}
 	})
 }

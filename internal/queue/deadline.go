@@ -1,6 +1,10 @@
 package queue
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/escapement-go/escapement/internal/timing"
+)
 
 // This file estimates when entries will be admitted if only time keeps them back. An entry is refused at once if
 // it can't be admitted before its deadline: when it arrives, and when a plan changes.
@@ -75,6 +79,22 @@ func (s *Set) review(g *Group) {
 			o.stays(w.claims())
 		}
 		w = next
+	}
+	s.recount()
+}
+
+// noClock has the deadlines of entries as long as their set has no clock. Until then they refuse no entry.
+var noClock = timing.New(nil)
+
+// retime puts the deadlines of all waiting entries on the clock that the set has just got.
+func (s *Set) retime() {
+	if s.head == nil {
+		return
+	}
+	for w := s.head; w != nil; w = w.next {
+		if w.deadline != Never {
+			w.deadline = s.clk.At(noClock.Time(w.deadline))
+		}
 	}
 	s.recount()
 }

@@ -77,8 +77,14 @@ func (s *Set) Clock() *timing.Clock {
 // clock is Clock under the lock. A limit may get its clock later, see Queue.SetClock, so clock looks again until
 // there is one.
 func (s *Set) clock() *timing.Clock {
-	for i := 0; s.clk == nil && i < len(s.places); i++ {
-		s.clk = s.places[i].q.clk
+	if s.clk != nil {
+		return s.clk
+	}
+	for i := range s.places {
+		if s.clk = s.places[i].q.clk; s.clk != nil {
+			s.retime()
+			break
+		}
 	}
 	return s.clk
 }
@@ -125,13 +131,13 @@ func (s *Set) Enter(ctx context.Context, claims []Claim) error {
 		return err
 	}
 	deadline := int64(Never)
-	if s.clk != nil {
-		if t, ok := ctx.Deadline(); ok {
-			deadline = s.clk.At(t)
-			if turn, limit := s.turn(now, claims, deadline); turn >= deadline {
-				g.unlock()
-				return &TooLate{limit, time.Duration(turn - now)}
-			}
+	if t, ok := ctx.Deadline(); ok && s.clk == nil {
+		deadline = noClock.At(t)
+	} else if ok {
+		deadline = s.clk.At(t)
+		if turn, limit := s.turn(now, claims, deadline); turn >= deadline {
+			g.unlock()
+			return &TooLate{limit, time.Duration(turn - now)}
 		}
 	}
 	w := s.push(g, now, claims, deadline)
