@@ -8,6 +8,7 @@ import (
 
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/bubble"
+	"github.com/escapement-go/escapement/pace"
 )
 
 // blamed returns the Gate of the DeadlineError of an entry with these costs.
@@ -82,6 +83,35 @@ func TestPassedByIsNotBlamed(t *testing.T) {
 		large, ok := errors.AsType[*gate.CapacityError](err)
 		if want := "gate 3, " + full; !ok || large.Gate != want {
 			b.Errorf("%v, want a CapacityError that blames %q", err, want)
+		}
+	})
+}
+
+// After a hold of a composite, its entries come at the pace of its members. An error that is due to that pace
+// blames the member, and not the hold.
+func TestPaceAfterHoldIsBlamed(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		for name, nested := range map[string]func(slots, inner gate.Gate) *gate.Composite{
+			"in it":     func(slots, inner gate.Gate) *gate.Composite { return gate.All(slots, inner) },
+			"by itself": func(_, inner gate.Gate) *gate.Composite { return inner.(*gate.Composite) },
+		} {
+			slots := gate.NewConcurrency(9)
+			rate := gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Burst: 9, Clock: b.Clock()})
+			inner := gate.All(slots, rate)
+			inner.Hold(time.Hour)
+			g := nested(slots, inner)
+			ctx, cancel := context.WithCancel(context.Background())
+			go g.Enter(ctx, 1)
+			b.Settle()
+			late, end := b.WithTimeout(time.Second)
+			_, err := g.Enter(late, 1)
+			end()
+			e, ok := errors.AsType[*gate.DeadlineError](err)
+			if want := "gate 2, a Rate of 1/s, burst 9"; !ok || e.Gate != want || e.Wait != time.Hour+time.Second {
+				b.Errorf("%s: %v, want a wait of 1h0m1s that blames %q", name, err, want)
+			}
+			cancel()
+			b.Settle()
 		}
 	})
 }
