@@ -455,7 +455,9 @@ func newRatePlot(s *stage, rates []pace.Rate, first pace.Rate, burst int, slack,
 			}
 		case opResume:
 			g.Resume()
-			change(func(m *bucketModel, now int64) { m.resume(now) })
+			p.each(func(q *modelQueue) {
+				q.refund(func() { q.modelLimit.(*bucketModel).resume(q.now) })
+			})
 		case opRate:
 			r := rates[o.a%int64(len(rates))]
 			g.SetRate(r)

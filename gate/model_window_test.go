@@ -160,7 +160,7 @@ func TestModelWindow(t *testing.T) {
 				}
 				if o.kind == opResume {
 					g.Resume()
-					p.modelQueue.change(func() { m.held = min(m.held, p.modelQueue.now) })
+					p.modelQueue.refund(func() { m.held = min(m.held, p.modelQueue.now) })
 					return true
 				}
 				return false
