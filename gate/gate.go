@@ -266,30 +266,36 @@ func Hold(g Gate, d time.Duration) bool { return holdBy(g, nil, d) }
 // holdBy is Hold. clk is the clock that a composite without one goes by, or nil for the real one.
 func holdBy(g Gate, clk *timing.Clock, d time.Duration) bool {
 	g, _ = unview(g)
+	h, ok := g.(interface{ Hold(time.Duration) })
+	if !ok {
+		return false
+	}
 	if in, ok := native(g).(interface {
 		holdBy(clk *timing.Clock, d time.Duration) bool
 	}); ok {
 		return in.holdBy(clk, d)
 	}
-	h, ok := g.(interface{ Hold(time.Duration) })
-	if ok {
-		h.Hold(d)
-	}
-	return ok
+	h.Hold(d)
+	return true
 }
 
 // Resume ends a hold of g now, and reports whether g has a Resume. Use it for a gate of unknown type;
 // [Rate.Resume] and [Composite.Resume] say what there is after it.
 //
 // That takes a method Resume(). All gates of this package that can be held have it. Of a gate without it, the hold
-// goes on until its end.
+// goes on until its end. For a [Key], Resume reports whether the gate of the key has it. It reports false if there
+// is no room for the key.
 func Resume(g Gate) bool {
 	g, _ = unview(g)
 	h, ok := g.(interface{ Resume() })
-	if ok {
-		h.Resume()
+	if !ok {
+		return false
 	}
-	return ok
+	if in, ok := native(g).(interface{ resumed() bool }); ok {
+		return in.resumed()
+	}
+	h.Resume()
+	return true
 }
 
 // isNil reports whether v is nil or holds a nil pointer: an interface with a nil pointer is not nil itself.

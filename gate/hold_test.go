@@ -109,6 +109,9 @@ func TestHoldReports(t *testing.T) {
 				b.Errorf("Hold(%d) holds a key without room", d)
 			}
 		}
+		if gate.Resume(k.For("third")) {
+			b.Error("Resume finds a key without room")
+		}
 		b.Advance(time.Hour)
 	})
 }

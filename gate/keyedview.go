@@ -47,12 +47,17 @@ func (v Key[K]) holdBy(_ *timing.Clock, d time.Duration) bool {
 // Resume ends a hold of the gate of the key, see [Resume]. It does nothing if that gate has no Resume, or if there
 // is no room for the key. Like Hold it makes the gate if the key is not remembered: the hold of a gate from
 // elsewhere may be kept elsewhere, too.
-func (v Key[K]) Resume() {
-	if e, err := v.keyed().pin(context.Background(), false, v.key); err == nil {
-		defer e.tell(timed) // it may be idle sooner
-		defer e.unpin()
-		Resume(e.gate)
+func (v Key[K]) Resume() { v.resumed() }
+
+// resumed is Resume for the function Resume.
+func (v Key[K]) resumed() bool {
+	e, err := v.keyed().pin(context.Background(), false, v.key)
+	if err != nil {
+		return false
 	}
+	defer e.tell(timed) // it may be idle sooner
+	defer e.unpin()
+	return Resume(e.gate)
 }
 
 // Stats returns the statistics of the key's gate. It makes no gate: a key that is not remembered is Idle.

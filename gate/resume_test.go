@@ -259,7 +259,12 @@ func TestResumeAndDeadlines(t *testing.T) {
 func TestWhatCanBeResumed(t *testing.T) {
 	rate := gate.NewRate(pace.PerSecond(1), nil)
 	slots := gate.NewConcurrency(1)
-	keyed := gate.NewKeyed(func(int) gate.Gate { return slots }, nil)
+	keyed := gate.NewKeyed(func(key int) gate.Gate {
+		if key == 1 {
+			return rate
+		}
+		return slots
+	}, nil)
 	for _, c := range []struct {
 		g    gate.Gate
 		want bool
@@ -270,7 +275,11 @@ func TestWhatCanBeResumed(t *testing.T) {
 		{gate.All(slots), true},
 		{gate.Each(rate), true},
 		{gate.WithCost(gate.Each(rate), 2), true},
-		{keyed.For(1), true}, // as it has a Hold
+		{keyed.For(1), true},
+		{keyed.For(2), false},
+		{gate.Each(keyed.For(2)), false},
+		{gate.All(keyed.For(2)), true},
+		{nil, false},
 		{slots, false},
 		{gate.WithCost(slots, 2), false},
 		{gate.Of(ready{}), false},
