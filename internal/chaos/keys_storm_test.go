@@ -43,6 +43,7 @@ type keyedRun struct {
 	keyedPlan
 	shared *gate.Concurrency
 	total  *gate.Window
+	wide   *gate.Window // so that every composite has a clock from the start
 	keyed  [2]*gate.Keyed[int]
 	inUse  [2][8]atomic.Int64 // by key
 }
@@ -62,13 +63,14 @@ func (r *keyedRun) make(i int) *gate.Keyed[int] {
 		case "slots and total":
 			return gate.All(gate.NewConcurrency(n), r.total)
 		default:
-			return gate.All(r.shared, gate.Each(gate.NewConcurrency(n)))
+			return gate.All(r.shared, r.wide, gate.Each(gate.NewConcurrency(n)))
 		}
 	}, &gate.KeyedOptions{MaxKeys: r.MaxKeys[i], Idle: r.Idle})
 }
 
 func (r *keyedRun) run() error {
 	r.shared, r.total = gate.NewConcurrency(7), gate.NewWindow(50, time.Second, nil)
+	r.wide = gate.NewWindow(1<<30, 1, nil)
 	r.keyed = [2]*gate.Keyed[int]{r.make(0), r.make(1)}
 	var done sync.WaitGroup
 	for i := range r.Callers {
@@ -145,8 +147,7 @@ func (r *keyedRun) enter(rnd *rand.Rand) {
 		if n := k.Len(); n > r.MaxKeys[i] {
 			r.add("Keyed %d remembers %d keys, of at most %d", i, n, r.MaxKeys[i])
 		}
-		// Not an All of slots alone: it has no clock before its first hold.
-		if rnd.IntN(6) == 0 && r.Form[i] != "each of shared" {
+		if rnd.IntN(6) == 0 {
 			k.For(rnd.IntN(r.Keys)).Hold(time.Duration(rnd.Int64N(1e9)))
 		}
 	}

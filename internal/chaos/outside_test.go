@@ -108,13 +108,14 @@ func (r *outsideRun) run() error {
 	r.slots = gate.NewConcurrency(r.n + 1)
 	r.tokens = gate.NewWindow(1<<30, 1e6*time.Hour, &gate.WindowOptions{UntilAnswer: r.until})
 	r.rate = gate.NewRate(pace.Every(1e6*time.Hour), &gate.RateOptions{Burst: rateTokens + 1})
-	r.rate.SetBurst(rateTokens) // from now on it keeps account of what it gives back
+	r.rate.SetBurst(rateTokens)           // from now on it keeps account of what it gives back
+	wide := gate.NewWindow(1<<30, 1, nil) // so that every composite has a clock from the start
 	var first gate.Gate = r.out[0]
 	if r.keyed {
-		first = gate.NewKeyed(func(int) gate.Gate { return gate.All(r.out[0], r.slots) }, nil).For(1)
+		first = gate.NewKeyed(func(int) gate.Gate { return gate.All(r.out[0], r.slots, wide) }, nil).For(1)
 	}
 	r.each = gate.All(first, r.slots, gate.Each(r.out[1]), r.tokens, r.rate)
-	r.held = gate.All(gate.WithCost(first, 1), gate.All(r.slots, r.out[1])) // in the same order: they wait for each other
+	r.held = gate.All(gate.WithCost(first, 1), gate.All(r.slots, r.out[1], wide)) // in the same order: they wait for each other
 	var done sync.WaitGroup
 	for i := range r.callers {
 		done.Go(func() {
