@@ -203,8 +203,8 @@ func cost[T any](r *reach[T], c costs) int {
 // pass returns the pass of an entry that was admitted.
 func (j *joint) pass() Pass { return Pass{j, j.id(), j.cost} }
 
-// heed notes that passes of this composite are settled, so that they are no longer forgotten.
-func (s *joints) heed() {
+// keepPasses notes that passes of this composite are settled, so that they are no longer forgotten.
+func (s *joints) keepPasses() {
 	if !s.settles.Load() {
 		s.settles.Store(true)
 	}
@@ -245,7 +245,7 @@ func (j *joint) leaveInside(first, end int, err error) {
 
 // Settle makes the cost at all gates the actual one.
 func (j *joint) Settle(id uint64, cost, actual int) {
-	j.all.joints.heed()
+	j.all.joints.keepPasses()
 	if !j.settle(id) {
 		if cost == 0 {
 			panic(settledEach)
@@ -269,7 +269,7 @@ func (j *joint) SettleEach(id uint64, cost int, actual []int) {
 	if len(actual) != j.all.sides {
 		panic(fmt.Sprintf("gate: Pass.SettleEach: there must be one cost for each of the %d gates, got %d", j.all.sides, len(actual)))
 	}
-	j.all.joints.heed()
+	j.all.joints.keepPasses()
 	if !j.settle(id) {
 		j.all.owe(func(side int) int { return actual[side] - cost })
 		return

@@ -18,7 +18,7 @@
 //   - Entries of one Set are admitted in order of arrival: only its head competes.
 //   - At each Queue, heads are admitted in order of arrival. A head is parked at one limit that keeps it
 //     back, so it is in no entry's way at its other limits. A head that was moved from one limit to
-//     another too often insists: it is parked at all its limits until it is admitted.
+//     another too often reserves: it is parked at all its limits until it is admitted.
 //   - A waiting entry is charged nothing. So an entry that gives up costs nothing, and a change of a limit's
 //     plan applies to all waiting entries.
 //   - The lock of the Group guards all state, except that of a [Freezer] that is not frozen. While a

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// A head that insists keeps its place when entries of its set are corrected.
+// A head that reserves keeps its place when entries of its set are corrected.
 func TestInsistsThroughSettle(t *testing.T) {
 	both(t, func(n *bench) {
-		e, _, b, f := insisting(n, &n.door().Queue)
+		e, _, b, f := reserves(n, &n.door().Queue)
 		none := claims(e.set, 0) // of an entry that came before
 		for i, p := range e.set.places {
 			none[i].Mark = p.q.limit.Take(n.clk.Now(), 0, 0)
@@ -22,17 +22,17 @@ func TestInsistsThroughSettle(t *testing.T) {
 	})
 }
 
-// A head that insists, and is then kept back by a limit aside, is in no other's way.
+// A head that reserves, and is then kept back by a limit aside, is in no other's way.
 func TestInsistsNotAside(t *testing.T) {
 	both(t, func(n *bench) {
 		rate := n.bucket(1, 100)
 		rate.aside = true
-		e, a, b, f := insisting(n, &rate.Queue)
+		e, a, b, f := reserves(n, &rate.Queue)
 		f.leave(1)
 		a.leave(1)
 		n.waits("no token", e)
 		if !try(set(&a.Queue), 1) || !try(set(&b.Queue), 1) {
-			n.Error("it insists though a limit aside keeps it back")
+			n.Error("it reserves though a limit aside keeps it back")
 		}
 		a.leave(1)
 		b.leave(1)
@@ -78,10 +78,10 @@ func TestNowWithoutClock(t *testing.T) {
 	})
 }
 
-// The entry behind a head that insisted is parked at one limit alone, and in no other's way elsewhere.
+// The entry behind a head that reserved is parked at one limit alone, and in no other's way elsewhere.
 func TestBehindInsisting(t *testing.T) {
 	both(t, func(n *bench) {
-		e, a, b, f := insisting(n, &n.door().Queue)
+		e, a, b, f := reserves(n, &n.door().Queue)
 		behind := n.enter(e.set, 1, 0)
 		e.cancel()
 		n.Settle()
@@ -108,19 +108,19 @@ func TestPatientAfterAside(t *testing.T) {
 		at := 0 // where the head is parked
 		bounce := func() {
 			if !try(alone[1-at], 1) {
-				n.Fatal("it insists")
+				n.Fatal("it reserves")
 			}
 			l[at].leave(1)
 			at = 1 - at
 		}
-		for range patience - 1 {
+		for range maxOvertakes - 1 {
 			bounce()
 		}
 		hold.shut(10)
 		l[at].leave(1) // sends it to the hold
 		try(alone[at], 1)
 		n.Advance(10) // and back
-		for range patience - 1 {
+		for range maxOvertakes - 1 {
 			bounce()
 		}
 		l[at].leave(1)

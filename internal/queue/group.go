@@ -167,7 +167,7 @@ func (l *look) step(g *Group, q *Queue) bool {
 			return true
 		}
 		if q.aside {
-			s.relent(g, p)
+			s.stopReserving(g, p)
 		}
 		q.wake(now, due, s.bell(w))
 		return false
@@ -178,10 +178,10 @@ func (l *look) step(g *Group, q *Queue) bool {
 	switch {
 	case blocked == nil:
 		s.grant(g, now)
-	case s.insists && blocked.q.aside:
-		s.relent(g, blocked)
+	case s.reserving && blocked.q.aside:
+		s.stopReserving(g, blocked)
 		g.mark(blocked.q)
-	case s.insists:
+	case s.reserving:
 		// The head is parked at blocked, too. Its alarm there may be unset, if another entry has just taken
 		// what the head was waiting for.
 		g.mark(blocked.q)

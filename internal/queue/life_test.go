@@ -68,7 +68,7 @@ func TestOrderOfArrival(t *testing.T) {
 	})
 }
 
-// A head insists after patience bounces, but not at a limit aside, and a change of that ends it.
+// A head reserves after maxOvertakes moves, but not at a limit aside, and a change of that ends it.
 func TestInsists(t *testing.T) {
 	both(t, func(n *bench) {
 		l := [2]*slots{n.slots(1), n.slots(1)}
@@ -85,7 +85,7 @@ func TestInsists(t *testing.T) {
 			return 1 - at
 		}
 		at := 0
-		for i := range patience {
+		for i := range maxOvertakes {
 			at = bounce(i)
 		}
 		l[at].leave(1)
@@ -95,14 +95,14 @@ func TestInsists(t *testing.T) {
 		s.Undo(e.claims)
 		try(alone[0], 1)
 		e = n.enter(s, 1, 0)
-		for i := range patience {
+		for i := range maxOvertakes {
 			at = bounce(i)
 		}
 		behind := n.enter(alone[1-at], 1, 0)
-		n.waits("it insists", behind)
+		n.waits("it reserves", behind)
 		hold.shut(30)
 		n.Settle()
-		n.want("it does not insist during a hold", 0, behind)
+		n.want("it does not reserve during a hold", 0, behind)
 		l[0].leave(1)
 		l[1].leave(1)
 		n.Advance(29)
@@ -115,11 +115,11 @@ func TestInsists(t *testing.T) {
 		s, alone := set(&hold.Queue, &l.Queue), set(&l.Queue)
 		try(alone, 1)
 		n.enter(s, 1, time.Hour)
-		for range 2 * patience {
+		for range 2 * maxOvertakes {
 			hold.shut(10)
 			l.leave(1) // sends it to the door
 			if !try(alone, 1) {
-				n.Fatal("it insists at a limit aside")
+				n.Fatal("it reserving at a limit aside")
 			}
 			n.Advance(10) // and back
 		}
@@ -127,28 +127,28 @@ func TestInsists(t *testing.T) {
 	})
 }
 
-// insisting makes an entry for the limits and slots a, b insist. An earlier one will take of the first limit
+// reserves makes an entry for the limits and slots a, b reserve. An earlier one will take of the first limit
 // when c is left.
-func insisting(n *bench, limits ...*Queue) (e *entry, a, b, c *slots) {
+func reserves(n *bench, limits ...*Queue) (e *entry, a, b, c *slots) {
 	a, b, c = n.slots(1), n.slots(1), n.slots(1)
 	onlyA, onlyB := set(&a.Queue), set(&b.Queue)
 	c.pass()
 	n.enter(set(limits[0], &c.Queue), 1, 0)
 	try(onlyA, 1)
 	e = n.enter(set(append(limits, &a.Queue, &b.Queue)...), 1, 0)
-	for range patience / 2 {
+	for range maxOvertakes / 2 {
 		try(onlyB, 1)
 		a.leave(1)
 		try(onlyA, 1)
 		b.leave(1)
 	}
 	if n.waits("a is taken", e); try(onlyB, 1) {
-		n.Error("it does not insist")
+		n.Error("it does not reserve")
 	}
 	return e, a, b, c
 }
 
-// The limits of a head that insists are looked at together, and one alarm of theirs is set.
+// The limits of a head that reserves are looked at together, and one alarm of theirs is set.
 func TestInsistsInTime(t *testing.T) {
 	for _, c := range []struct{ alarm, free, late, want time.Duration }{
 		{free: 0, want: 100},
@@ -157,7 +157,7 @@ func TestInsistsInTime(t *testing.T) {
 	} {
 		skew(t, func(n *bench, clk *skewed) {
 			rate := n.bucket(1, 100)
-			e, a, _, f := insisting(n, &rate.Queue)
+			e, a, _, f := reserves(n, &rate.Queue)
 			f.leave(1)
 			if c.alarm > 0 {
 				rate.Change(func(int64) Effect { return Sooner })
@@ -177,11 +177,11 @@ func TestInsistsInTime(t *testing.T) {
 	}
 }
 
-// A head that insists has no alarm where it could go when it was looked at. It is looked at there again.
+// A head that reserves has no alarm where it could go when it was looked at. It is looked at there again.
 func TestInsistsAndLosesToken(t *testing.T) {
 	both(t, func(n *bench) {
 		rate, other := n.bucket(1, 100), n.bucket(1, 50)
-		e, a, _, f := insisting(n, &rate.Queue, &other.Queue)
+		e, a, _, f := reserves(n, &rate.Queue, &other.Queue)
 		other.Change(func(now int64) Effect { other.full = now + 50; return Later })
 		a.leave(1)
 		n.Advance(20)
@@ -439,7 +439,7 @@ func TestBellsAreForTheFirst(t *testing.T) {
 		for round := range 3 {
 			try(s, 1)
 			var all []*entry
-			for range crowd + behind {
+			for range maxBells + behind {
 				all = append(all, n.enter(s, 1, 0)) // in this order
 			}
 			for _, e := range all[:behind] { // they had bells
@@ -454,8 +454,8 @@ func TestBellsAreForTheFirst(t *testing.T) {
 			if want := behind * (round + 1); calls != want {
 				t.Errorf("round %d: the alarm has called its function %d times, want %d", round, calls, want)
 			}
-			if len(s.bells) != crowd || len(s.idle) != crowd {
-				t.Errorf("round %d: %d bells, %d of them free, want %d", round, len(s.bells), len(s.idle), crowd)
+			if len(s.bells) != maxBells || len(s.idle) != maxBells {
+				t.Errorf("round %d: %d bells, %d of them free, want %d", round, len(s.bells), len(s.idle), maxBells)
 			}
 			n.Advance(time.Second)
 		}

@@ -37,7 +37,7 @@ func (s *Set) blocked(p *place, now int64) *place {
 // that is the instant that the alarm was set for. The time since then is the system's lateness, which the limits
 // may make up for. Otherwise it is now, because an event just now has made room.
 func (s *Set) from(p *place, now int64) int64 {
-	if !s.insists {
+	if !s.reserving {
 		return p.q.overdue(now)
 	}
 	for i := range s.places {
@@ -70,10 +70,10 @@ func (s *Set) grant(g *Group, now int64) {
 	s.finish(g, w, granted, now)
 }
 
-// finish takes w out of the set and decides its fate. info replaces the deadline; see waiter. The caller of w is
+// finish takes w out of the set and decides its outcome. info replaces the deadline; see waiter. The caller of w is
 // woken when the lock is released.
-func (s *Set) finish(g *Group, w *waiter, why fate, info int64) {
-	w.fate, w.deadline = why, info
+func (s *Set) finish(g *Group, w *waiter, why outcome, info int64) {
+	w.outcome, w.deadline = why, info
 	s.drop(g, w)
 	if g.told == nil {
 		g.told = w
@@ -87,9 +87,9 @@ func (s *Set) finish(g *Group, w *waiter, why fate, info int64) {
 func (s *Set) push(g *Group, now int64, claims []Claim, deadline int64) *waiter {
 	w := s.get()
 	g.seq++
-	w.seq, w.deadline, w.fate = g.seq, deadline, waiting
+	w.seq, w.deadline, w.outcome = g.seq, deadline, waiting
 	w.claim(claims)
-	s.equip(w)
+	s.assignBell(w)
 	if w.prev = s.tail; w.prev != nil {
 		w.prev.next = w
 	} else {
@@ -142,7 +142,7 @@ func (s *Set) drop(g *Group, w *waiter) {
 // entry is left, it parks none. That queue may have room for the new head: then the next look moves it to
 // another one, or admits it.
 func (s *Set) succeed(g *Group) {
-	s.bounces, s.insists, s.since = 0, false, 0 // since: the new head arrived before this look
+	s.overtakes, s.reserving, s.since = 0, false, 0 // since: the new head arrived before this look
 	kept := false
 	for i := range s.places {
 		p := &s.places[i]
@@ -180,20 +180,20 @@ func (g *Group) park(p *place) {
 // move moves the head from p, which no longer keeps it back, to o, which does.
 //
 // While a head is parked at one limit, later entries of other sets can overtake it at its other limits. So it
-// could be moved for ever. A head that was moved patience times insists: it is parked at all its limits, and
+// could be moved for ever. A head that was moved maxOvertakes times reserves: it is parked at all its limits, and
 // later entries have to wait behind it. A move to a limit that is aside starts the count again: no
 // other entry has taken anything from such a limit.
 func (s *Set) move(g *Group, p, o *place) {
 	p.q.parked.remove(p)
 	g.park(o)
 	if o.q.aside {
-		s.bounces = 0
+		s.overtakes = 0
 		return
 	}
-	if s.bounces++; s.bounces < patience {
+	if s.overtakes++; s.overtakes < maxOvertakes {
 		return
 	}
-	s.insists = true
+	s.reserving = true
 	for i := range s.places {
 		if p := &s.places[i]; p.pos < 0 {
 			g.park(p)
@@ -201,12 +201,12 @@ func (s *Set) move(g *Group, p, o *place) {
 	}
 }
 
-// relent ends the insisting of a head: it leaves the head parked at p alone, in no entry's way elsewhere.
-func (s *Set) relent(g *Group, p *place) {
-	if !s.insists {
+// stopReserving ends the reserving of a head: it leaves the head parked at p alone, in no entry's way elsewhere.
+func (s *Set) stopReserving(g *Group, p *place) {
+	if !s.reserving {
 		return
 	}
-	s.bounces, s.insists = 0, false
+	s.overtakes, s.reserving = 0, false
 	for i := range s.places {
 		if o := &s.places[i]; o != p {
 			o.q.parked.remove(o)

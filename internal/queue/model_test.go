@@ -31,8 +31,8 @@ type model struct {
 
 // seen is what a set's head was at the last stop: it must not be overtaken where it stays parked.
 type seen struct {
-	head, bounces int
-	parked        []*place
+	head, overtakes int
+	parked          []*place
 }
 
 // call is what is called, and three numbers to draw from.
@@ -267,7 +267,7 @@ func (m *model) stop() {
 		if m.checkSet(s, now); s.head == nil {
 			continue
 		}
-		o := seen{head: m.waiting(s)[0].index, bounces: s.bounces}
+		o := seen{head: m.waiting(s)[0].index, overtakes: s.overtakes}
 		for i := range s.places {
 			if p := &s.places[i]; p.pos >= 0 {
 				o.parked = append(o.parked, p)
@@ -304,7 +304,7 @@ func (m *model) ended(e *entry, now int64) {
 				m.fail("entry %d is charged %v late by limit %d", e.index, now-t.now, i)
 			}
 			for s, o := range m.seen {
-				if w := m.waiting(s); len(w) > 0 && w[0].index == o.head && o.head < e.index && s.bounces == o.bounces &&
+				if w := m.waiting(s); len(w) > 0 && w[0].index == o.head && o.head < e.index && s.overtakes == o.overtakes &&
 					slices.ContainsFunc(o.parked, func(o *place) bool { return o.q == p.q && o.pos >= 0 }) {
 					m.fail("entry %d overtakes %d", e.index, o.head)
 				}
@@ -356,8 +356,8 @@ func (m *model) checkSet(s *Set, now int64) {
 	}
 	switch {
 	case s.head == nil && parked == 0:
-	case s.head == nil || !kept || parked != 1 && !s.insists || s.insists && parked != len(s.places):
-		m.fail("%d wait, parked at %d, insists %v, kept back %v", s.count, parked, s.insists, kept)
+	case s.head == nil || !kept || parked != 1 && !s.reserving || s.reserving && parked != len(s.places):
+		m.fail("%d wait, parked at %d, reserving %v, kept back %v", s.count, parked, s.reserving, kept)
 	}
 	for _, e := range waiting {
 		if e.limit > 0 && e.limit <= m.Now() {

@@ -20,11 +20,11 @@ type Queue struct {
 	clk      *timing.Clock
 	alarm    *timing.Alarm // nil if clk is
 	number   uint64
-	aside    bool // a head never insists because of this limit; see Init
+	aside    bool // a head never reserves because of this limit; see Init
 	bypassed bool // guarded by the lock; see Bypass
 	group    atomic.Pointer[Group]
 
-	parked parking  // the places of the heads that this limit keeps back, by arrival
+	parked headHeap // the places of the heads that this limit keeps back, by arrival
 	wanted []*place // the places here of all sets with a waiting entry
 	due    int64    // when the first of parked was due at the last look; 0: not known
 	now    int64    // the last reading of the clock while the limit was frozen
@@ -37,7 +37,7 @@ type Queue struct {
 
 // Init makes the queue of a limit. clk is nil for a limit that does not depend on time. aside is true for the
 // hold of a composite. A head that it keeps back must not be in the way of entries from elsewhere, so such a
-// head does not insist.
+// head does not reserve.
 func (q *Queue) Init(l Limit, clk *timing.Clock, aside bool) {
 	g := &Group{number: Number()}
 	q.limit, q.number, q.aside = l, g.number, aside
@@ -186,7 +186,7 @@ func (q *Queue) replan(g *Group, e Effect) {
 	for i := len(q.wanted) - 1; i >= 0; i-- {
 		p := q.wanted[i]
 		if q.aside {
-			p.set.relent(g, p)
+			p.set.stopReserving(g, p)
 		}
 		// Also heads that are parked elsewhere: a hold there may copy the plan of this limit.
 		for j := range p.set.places {
@@ -234,21 +234,21 @@ func (q *Queue) Wanted() bool { return len(q.wanted) > 0 }
 // Now returns the last reading of the clock, for methods of a Limit without an argument now.
 func (q *Queue) Now() int64 { return q.now }
 
-// parking is a heap of places by the arrival of the head of their set.
-type parking []*place
+// headHeap is a heap of places by the arrival of the head of their set.
+type headHeap []*place
 
-func (h parking) Len() int           { return len(h) }
-func (h parking) Less(i, j int) bool { return h[i].seq() < h[j].seq() }
-func (h parking) Swap(i, j int) {
+func (h headHeap) Len() int           { return len(h) }
+func (h headHeap) Less(i, j int) bool { return h[i].seq() < h[j].seq() }
+func (h headHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].pos, h[j].pos = i, j
 }
-func (h *parking) Push(x any) {
+func (h *headHeap) Push(x any) {
 	p := x.(*place)
 	p.pos = len(*h)
 	*h = append(*h, p)
 }
-func (h *parking) Pop() any {
+func (h *headHeap) Pop() any {
 	last := len(*h) - 1
 	p := (*h)[last]
 	(*h)[last] = nil
@@ -257,10 +257,10 @@ func (h *parking) Pop() any {
 	return p
 }
 
-func (h *parking) remove(p *place) { heap.Remove(h, p.pos) }
+func (h *headHeap) remove(p *place) { heap.Remove(h, p.pos) }
 
 // fix restores the order when another entry has become the head of the place's set.
-func (h *parking) fix(p *place) {
+func (h *headHeap) fix(p *place) {
 	if len(*h) > 1 {
 		heap.Fix(h, p.pos)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
-// patience is how often a head may be moved from one limit to another, because other entries overtake it. After
-// that it insists: no later entry overtakes it at any limit.
-const patience = 8
+// maxOvertakes is how often a head may be moved from one limit to another, because other entries overtake it. After
+// that it reserves: no later entry overtakes it at any limit.
+const maxOvertakes = 8
 
 // Set is the queue of the entries that want the same limits: first in, first out. The lock of the group
 // guards all fields, except those that Init sets.
@@ -28,10 +28,10 @@ type Set struct {
 	count      int     // their number
 	soonest    int64   // no waiting entry has an earlier deadline
 	since      int64   // the instant from which the head counts
-	bounces    int     // how often the head was moved
-	insists    bool    // the head is parked at all its limits
+	overtakes  int     // how often the head was moved
+	reserving  bool    // the head is parked at all its limits
 
-	bells []*timing.Bell // all bells of the set, at most crowd
+	bells []*timing.Bell // all bells of the set, at most maxBells
 	idle  []uint8        // the numbers of those that no waiter has
 
 	pool  sync.Pool // waiters that were in use
@@ -153,7 +153,7 @@ func (s *Set) Enter(ctx context.Context, claims []Claim) error {
 	return context.Cause(ctx)
 }
 
-// wait waits until the fate of w is decided. If the context ends first, it takes w out of the set and reports
+// wait waits until the outcome of w is decided. If the context ends first, it takes w out of the set and reports
 // false.
 func (s *Set) wait(ctx context.Context, w *waiter, b *timing.Bell) bool {
 	var bell <-chan time.Time
@@ -169,7 +169,7 @@ func (s *Set) wait(ctx context.Context, w *waiter, b *timing.Bell) bool {
 			s.rung()
 		case <-done:
 			g := s.lock()
-			gone := w.fate == waiting
+			gone := w.outcome == waiting
 			if gone {
 				s.drop(g, w)
 			}
@@ -198,10 +198,10 @@ func (s *Set) rung() {
 // woken ends the wait of a decided entry. It reports that the caller runs, and takes the entry back if the context
 // has ended since the grant. After put, w may belong to another entry.
 func (s *Set) woken(ctx context.Context, w *waiter, claims []Claim) error {
-	fate, info, limit := w.fate, w.deadline, int(w.limit)
+	outcome, info, limit := w.outcome, w.deadline, int(w.limit)
 	copy(claims, w.claims())
 	s.put(w)
-	switch fate {
+	switch outcome {
 	case tooLate:
 		return &TooLate{limit, time.Duration(info)}
 	case tooMuch:

@@ -12,7 +12,7 @@ import (
 )
 
 // Callers in parallel, while groups are joined: never more at a time than there are slots, each entry has
-// one fate, and nothing is left.
+// one outcome, and nothing is left.
 func TestParallel(t *testing.T) {
 	const callers, calls = 16, 40
 	both(t, func(n *bench) {

@@ -2,9 +2,9 @@ package queue
 
 import "github.com/escapement-go/escapement/internal/timing"
 
-// waiter is an entry that waits. The lock of its group guards it until its fate is decided: it is granted or
+// waiter is an entry that waits. The lock of its group guards it until its outcome is decided: it is granted or
 // refused. Then it belongs to its caller. It is small, because a million of them may wait: the fields deadline
-// and next get another meaning when the fate is decided.
+// and next get another meaning when the outcome is decided.
 type waiter struct {
 	next, prev *waiter       // in its set; once decided, next is the waiter decided after it, see Group.told
 	ready      chan struct{} // of capacity 1: sent to once, by the goroutine that releases the lock after the decision
@@ -14,13 +14,13 @@ type waiter struct {
 	deadline   int64         // of its context; granted: the instant of that; tooLate: the wait; tooMuch: the capacity
 	limit      int32         // tooLate, tooMuch: the number of the limit
 	bell       uint8         // the number of its bell in the set, from 1 on; 0: it has none
-	fate       fate
+	outcome    outcome
 }
 
-type fate uint8
+type outcome uint8
 
 const (
-	waiting fate = iota
+	waiting outcome = iota
 	granted
 	tooLate // refused: the wait would outlast the deadline
 	tooMuch // refused: a limit now has less capacity than the cost
@@ -43,17 +43,17 @@ func (s *Set) get() *waiter {
 	return w
 }
 
-// crowd is how many waiters of a set can have a bell. An alarm can wake a caller by its bell, or call a function
+// maxBells is how many waiters of a set can have a bell. An alarm can wake a caller by its bell, or call a function
 // that does. The bell takes half of the processor time, which matters if a few callers enter at a high rate. For
 // more callers, bells are not worth their memory.
-const crowd = 64
+const maxBells = 64
 
-// equip gives w a bell, if the clock has bells and not too many waiters have one.
-func (s *Set) equip(w *waiter) {
+// assignBell gives w a bell, if the clock has bells and not too many waiters have one.
+func (s *Set) assignBell(w *waiter) {
 	if s.clk == nil {
 		return
 	}
-	if len(s.idle) == 0 && len(s.bells) < crowd {
+	if len(s.idle) == 0 && len(s.bells) < maxBells {
 		if b := s.clk.NewBell(); b != nil {
 			s.bells = append(s.bells, b)
 			s.idle = append(s.idle, uint8(len(s.bells)))
