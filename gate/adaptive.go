@@ -58,7 +58,8 @@ type AdaptiveOptions struct {
 // throttles are as frequent then, the pace is not their cause. From then on it ignores them, with their
 // Retry-After, until they become more frequent. It forgets that after 600 calls in a row without a throttle.
 //
-// To learn that takes some throttles, and those slow the gate down. Where more than 30 % are throttled at
+// To learn that takes some throttles, each with some calls that come back well after it, and those throttles slow
+// the gate down. Where more than 30 % are throttled at
 // a slower pace, too, the gate goes on slowing down.
 //
 // # Slowing down

@@ -102,6 +102,7 @@ func (a *Composite) join(keys []pinnedKey, c costs) *Composite {
 		g.keys = nil
 	}
 	g.init()
+	g.views = g.views || a.views // also of keys that this entry passes by
 	return g
 }
 

@@ -101,8 +101,7 @@ func (a *Composite) init() {
 	clk := a.commonClock()
 	a.makeHolds(clk)
 	a.sortMembers()
-	a.views = slices.ContainsFunc(a.inside, func(m reach[member]) bool { return m.fixed > 0 }) ||
-		slices.ContainsFunc(a.outside, func(g reach[Gate]) bool { return g.fixed > 0 })
+	a.views = viewed(a.inside) || viewed(a.outside) || viewed(a.keys)
 	for _, h := range a.holds {
 		a.heldAt = append(a.heldAt, slices.IndexFunc(a.inside, func(m reach[member]) bool { return m.to == h.to.of }))
 	}
@@ -197,4 +196,9 @@ func one(a, b *timing.Clock) *timing.Clock {
 		panic("gate: All: the gates must share one clock, got two")
 	}
 	return a
+}
+
+// viewed reports whether one of the limits is reached by a view.
+func viewed[L any](limits []reach[L]) bool {
+	return slices.ContainsFunc(limits, func(r reach[L]) bool { return r.fixed > 0 })
 }

@@ -210,25 +210,29 @@ func (s *joints) keepPasses() {
 	}
 }
 
-// Leave ends the entry at every member. Members that learn come first: they must slow down before slots are
-// freed, because these go to waiters at once.
+// Leave ends the entry at every member. Members that learn come first: they must slow down before a refund and
+// before slots are freed, because these go to waiters at once.
 func (j *joint) Leave(id uint64, _ int, err error) {
 	j.leave(id)
 	defer j.release()
-	if j.all.views && !j.settled && isThrottle(err) {
-		j.refused = true
-		j.correct(costs{})
-	}
-	learn := len(j.all.holds) + j.all.learns
+	j.refused = j.all.views && !j.settled && isThrottle(err)
 	// A gate outside may learn, so it comes before the slots inside. It may also have slots, so it comes
 	// after the members that learn.
-	j.leaveInside(0, learn, err)
+	j.leaveInside(0, len(j.all.holds)+j.all.learns, err)
 	if outs := j.outs(); len(outs) > 0 {
-		defer j.leaveInside(learn, cap(j.claims), err) // also if a gate outside panics
+		defer j.leaveOthers(err) // also if a gate outside panics
 		leaveOutside(outs, err, false)
 		return
 	}
-	j.leaveInside(learn, cap(j.claims), err)
+	j.leaveOthers(err)
+}
+
+// leaveOthers refunds the entry if it was refused, and leaves the members that do not learn.
+func (j *joint) leaveOthers(err error) {
+	if j.refused {
+		j.correct(costs{})
+	}
+	j.leaveInside(len(j.all.holds)+j.all.learns, cap(j.claims), err)
 }
 
 // leaveInside leaves the limits with numbers from first on and below end, except holds. Each limit takes the
@@ -288,21 +292,28 @@ func (j *joint) SettleEach(id uint64, cost int, actual []int) {
 }
 
 // correct settles the entry at the actual costs: at all limits inside at one instant, and then at each gate
-// outside. The joint is locked.
+// outside. Gates that learn keep the charge of a refused entry. The joint is locked.
 func (j *joint) correct(actual costs) {
 	var room [16]int
 	inside, before := room[:0], j.costs().each
 	holds, w := len(j.all.holds), j.want()
 	for _, limit := range w.limits {
+		at := limit - holds
 		if limit < holds {
+			at = j.all.heldAt[limit]
+		}
+		switch {
+		case j.refused && at >= 0 && at < j.all.learns:
+			inside = append(inside, queue.Keep) // its pace counts what was refused, too
+		case limit < holds:
 			inside = append(inside, j.all.holdSettled(limit, before, actual))
-		} else {
-			inside = append(inside, settled(&j.all.inside[limit-holds], before, actual))
+		default:
+			inside = append(inside, settled(&j.all.inside[at], before, actual))
 		}
 	}
 	w.set.Settle(j.claims, inside)
 	for _, o := range j.outs() {
-		if n := settled(o.of, before, actual); n != queue.Keep {
+		if n := settled(o.of, before, actual); n != queue.Keep && !(j.refused && o.pass.Learns()) {
 			o.pass.Settle(n)
 		}
 	}

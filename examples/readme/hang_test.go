@@ -34,7 +34,7 @@ var hostile = map[string]http.HandlerFunc{
 	"429, Retry-After: 3600": answers(429, "3600"),
 	"503":                    answers(503, ""),
 	"503, Retry-After: 60":   answers(503, "60"),
-	"302 to itself":          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) },
+	"302 to itself":          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
 	"never answers":          func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	"closes at once":         func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	"refuses connections":    nil,

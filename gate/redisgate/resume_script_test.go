@@ -13,8 +13,8 @@ import (
 
 // resumeModel is a bucket, exactly, with its schedule as it would be without the present hold.
 type resumeModel struct {
-	held, free  *limitModel
-	hold, began int64
+	held, free *limitModel
+	hold       int64
 }
 
 func copied(l *limitModel) *limitModel {

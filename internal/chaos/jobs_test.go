@@ -81,14 +81,14 @@ func drawJobs(rt *rapid.T) jobsPlan {
 type jobsRun struct {
 	complaints
 	jobsPlan
-	g                                   *group.Group
-	ctx                                 context.Context
-	slots                               *gate.Concurrency
-	charged                             *gate.Window // for ever
-	active, running                     atomic.Int64
-	mu                                  sync.Mutex
-	handed, started, cost, tried, skips int
-	failed                              time.Time
+	g                     *group.Group
+	ctx                   context.Context
+	slots                 *gate.Concurrency
+	charged               *gate.Window // for ever
+	running               atomic.Int64
+	mu                    sync.Mutex
+	handed, started, cost int
+	failed                time.Time
 }
 
 func (r *jobsRun) run() error {

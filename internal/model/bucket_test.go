@@ -188,6 +188,9 @@ func (b *bucket) hold(now, d int64) {
 }
 
 func (b *bucket) resume(now, until int64) {
+	if b.now.held <= now {
+		return // a part of a nanosecond that is there at this instant stays
+	}
 	b.did(deed{at: now, kind: "resume", until: until})
 }
 

@@ -34,6 +34,8 @@ type adaptive struct {
 	worse    int64 // when the interval was last seen to grow
 	id       int
 	text     strings.Builder
+	heeded   bool // a throttle has slowed the gate down
+	well     int  // calls that came back well after that
 }
 
 type throttled struct {
@@ -118,6 +120,9 @@ func (a *adaptive) leave(c call, now int64) error {
 	if c.kind == "leave" {
 		a.say("#%d.Leave(nil)", h.id)
 		h.pass.Leave(nil)
+		if a.heeded {
+			a.well++
+		}
 		if after := int64(a.gate.Interval()); after > before {
 			return fmt.Errorf("a success made the interval %d, from %d", after, before)
 		}
@@ -141,6 +146,12 @@ func (a *adaptive) leave(c call, now int64) error {
 		a.worse = now
 		a.notUntil = max(a.notUntil, add(a.granted[len(a.granted)-1].at, interval))
 	}
+	// Noise is known at the earliest once four calls have come back well after a throttle. It holds nothing.
+	if held := int64(a.gate.Stats().HeldFor); a.heeded && a.well >= 4 && interval == before && held < after {
+		a.say("noise")
+		return nil
+	}
+	a.heeded = true
 	a.notUntil = max(a.notUntil, add(now, after))
 	return nil
 }
