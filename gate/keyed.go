@@ -258,8 +258,8 @@ func (k *Keyed[K]) newGate(key K) Gate {
 		panicOnZero()
 	}
 	g := k.make(key)
-	if g == nil {
-		panic(fmt.Sprintf("gate: Keyed: the function must return a gate, got nil for key %v", key))
+	if isNil(g) {
+		panic(fmt.Sprintf("gate: Keyed: the function must return a gate, got %s for key %v", typedNil(g), key))
 	}
 	return g
 }
