@@ -169,6 +169,14 @@ func (a *Composite) holdSettled(hold int, before []int, actual costs) int {
 	return settled(&a.holds[hold], before, actual)
 }
 
+// memberOf returns the number, in inside, of the member that a limit is or whose plan it copies; -1: it has none.
+func (a *Composite) memberOf(limit int) int {
+	if limit < len(a.holds) {
+		return a.heldAt[limit]
+	}
+	return limit - len(a.holds)
+}
+
 func (j *joint) needMore() *several {
 	if j.more == nil {
 		j.more = &several{}
@@ -211,18 +219,18 @@ func (s *joints) keepPasses() {
 }
 
 // Leave ends the entry at every member. Members that learn come first: they must slow down before slots are
-// freed, because these go to waiters at once.
+// freed, and before a throttle refunds tokens, because these go to waiters at once.
 func (j *joint) Leave(id uint64, _ int, err error) {
 	j.leave(id)
 	defer j.release()
-	if j.all.views && !j.settled && isThrottle(err) {
-		j.refused = true
-		j.correct(costs{})
-	}
 	learn := len(j.all.holds) + j.all.learns
 	// A gate outside may learn, so it comes before the slots inside. It may also have slots, so it comes
 	// after the members that learn.
 	j.leaveInside(0, learn, err)
+	if j.all.views && !j.settled && isThrottle(err) {
+		j.refused = true
+		j.correct(costs{})
+	}
 	if outs := j.outs(); len(outs) > 0 {
 		defer j.leaveInside(learn, cap(j.claims), err) // also if a gate outside panics
 		leaveOutside(outs, err, false)
@@ -294,10 +302,13 @@ func (j *joint) correct(actual costs) {
 	inside, before := room[:0], j.costs().each
 	holds, w := len(j.all.holds), j.want()
 	for _, limit := range w.limits {
-		if limit < holds {
+		switch at := j.all.memberOf(limit); {
+		case j.refused && at >= 0 && at < j.all.learns:
+			inside = append(inside, queue.Keep) // a waiter would get the token before the new interval is over
+		case limit < holds:
 			inside = append(inside, j.all.holdSettled(limit, before, actual))
-		} else {
-			inside = append(inside, settled(&j.all.inside[limit-holds], before, actual))
+		default:
+			inside = append(inside, settled(&j.all.inside[at], before, actual))
 		}
 	}
 	w.set.Settle(j.claims, inside)
