@@ -30,9 +30,9 @@ import (
 // passes that gate by.
 //
 // A call that the far side throttles has used a request, but no tokens. So when it is left with the throttle,
-// see [Throttled], gates named by a view such as Each keep their charge. So do gates that learn from it, as their pace
-// counts refused calls, too. The others refund theirs, unless the entry was settled. If no gate was named by a view, every gate keeps its charge. So does every gate after
-// any other error: the far side may have counted the call.
+// see [Throttled], gates named by a view such as Each keep their charge, and so does an [Adaptive]. The others
+// refund theirs, unless the entry was settled. If no gate was named by a view, every gate keeps its charge. So
+// does every gate after any other error: the far side may have counted the call.
 //
 // # Order
 //

@@ -258,9 +258,8 @@ func StatsOf(g Gate) (Stats, bool) {
 // A gate can be held if it has a method Hold(time.Duration). All gates of this package have it except a
 // [Concurrency] and what [Of] returns. To hold one of these, put it into an [All].
 //
-// For a [Key], Hold reports whether the gate of the key can be held. It makes the gate if necessary, and reports
-// false if there is no room for the key. If d is not positive, it makes no gate. It then reports false for a key
-// that is not remembered.
+// For a [Key], Hold reports whether the gate of the key can be held. It reports false, too, if there is no room for
+// the key. If d is not positive, the key needs no room, and is not remembered.
 func Hold(g Gate, d time.Duration) bool { return holdBy(g, nil, d) }
 
 // holdBy is Hold. clk is the clock that a composite without one goes by, or nil for the real one.

@@ -71,8 +71,8 @@ func TestHoldReports(t *testing.T) {
 			return window()
 		}, &gate.KeyedOptions{MaxKeys: 2, Clock: b.Clock()})
 		keys := gate.NewKeyed(func(kind string) gate.Gate { return k.For(kind) }, nil)
-		if gate.Hold(k.For("window"), 0) || k.Len() > 0 {
-			b.Error("a hold of nothing makes the gate of a key")
+		if !gate.Hold(k.For("window"), 0) || gate.Hold(k.For("slots"), -1) || k.Len() > 0 {
+			b.Errorf("a hold of nothing is told wrong, or remembers a key: there are %d", k.Len())
 		}
 		for _, c := range []struct {
 			name string
@@ -104,10 +104,8 @@ func TestHoldReports(t *testing.T) {
 			p, _ := k.TryEnter(kind, 1)
 			defer p.Leave(nil)
 		}
-		for _, d := range []time.Duration{1, 0} {
-			if gate.Hold(k.For("third"), d) {
-				b.Errorf("Hold(%d) holds a key without room", d)
-			}
+		if gate.Hold(k.For("third"), 1) || !gate.Hold(k.For("third"), 0) {
+			b.Error("Hold of a key without room: want false, but true for a hold of nothing")
 		}
 		if gate.Resume(k.For("third")) {
 			b.Error("Resume finds a key without room")

@@ -169,6 +169,14 @@ func (a *Composite) holdSettled(hold int, before []int, actual costs) int {
 	return settled(&a.holds[hold], before, actual)
 }
 
+// memberOf returns the number, in inside, of the member that a limit is or whose plan it copies; -1: it has none.
+func (a *Composite) memberOf(limit int) int {
+	if limit < len(a.holds) {
+		return a.heldAt[limit]
+	}
+	return limit - len(a.holds)
+}
+
 func (j *joint) needMore() *several {
 	if j.more == nil {
 		j.more = &several{}
@@ -298,13 +306,9 @@ func (j *joint) correct(actual costs) {
 	inside, before := room[:0], j.costs().each
 	holds, w := len(j.all.holds), j.want()
 	for _, limit := range w.limits {
-		at := limit - holds
-		if limit < holds {
-			at = j.all.heldAt[limit]
-		}
-		switch {
+		switch at := j.all.memberOf(limit); {
 		case j.refused && at >= 0 && at < j.all.learns:
-			inside = append(inside, queue.Keep) // its pace counts what was refused, too
+			inside = append(inside, queue.Keep) // a waiter would get the token before the new interval is over
 		case limit < holds:
 			inside = append(inside, j.all.holdSettled(limit, before, actual))
 		default:

@@ -245,13 +245,23 @@ func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], erro
 		return e, err
 	}
 	fresh := &keyGate[K]{key: key, keyed: k, number: queue.Number()}
-	if fresh.gate = k.make(key); fresh.gate == nil {
-		panic(fmt.Sprintf("gate: Keyed: the function must return a gate, got nil for key %v", key))
-	}
+	fresh.gate = k.newGate(key)
 	// The gate is pinned before other callers can find it.
 	fresh.classify()
 	fresh.pins.Store(1)
 	return k.vacate(ctx, wait, key, fresh)
+}
+
+// newGate makes a gate of the key, which is not remembered yet.
+func (k *Keyed[K]) newGate(key K) Gate {
+	if k.make == nil {
+		panicOnZero()
+	}
+	g := k.make(key)
+	if isNil(g) {
+		panic(fmt.Sprintf("gate: Keyed: the function must return a gate, got %s for key %v", typedNil(g), key))
+	}
+	return g
 }
 
 // vacate makes room for the key, if necessary by forgetting another one. If fresh, the gate of the key, is not

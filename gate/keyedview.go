@@ -27,14 +27,20 @@ func (v Key[K]) TryEnter(cost int) (Pass, bool) { return v.keyed().TryEnter(v.ke
 
 // Hold holds the gate of the key, see [Hold]. It does nothing if that gate can't be held, if there is no room for
 // the key, or if d is not positive. While a gate of this package is held, its key is not forgotten.
-func (v Key[K]) Hold(d time.Duration) { v.holdBy(nil, d) }
+func (v Key[K]) Hold(d time.Duration) {
+	if d > 0 {
+		v.holdBy(nil, d)
+	}
+}
 
 // holdBy is Hold for the function holdBy. The clock of this Keyed comes before that of one around it. A hold of
-// nothing makes no gate.
+// nothing remembers no key: it looks at a gate that is dropped.
 func (v Key[K]) holdBy(_ *timing.Clock, d time.Duration) bool {
 	if d <= 0 {
-		e, ok := v.keyed().keys.Load(v.key)
-		return ok && holdBy(e.(*keyGate[K]).gate, nil, d)
+		if e, ok := v.keyed().keys.Load(v.key); ok {
+			return holdBy(e.(*keyGate[K]).gate, nil, d)
+		}
+		return holdBy(v.k.newGate(v.key), nil, d)
 	}
 	e, err := v.keyed().pin(context.Background(), false, v.key)
 	if err != nil {

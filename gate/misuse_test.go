@@ -69,6 +69,9 @@ func TestMisuse(t *testing.T) {
 		{"gate: Keyed: the function must return a gate, got nil for key 7", func() {
 			gate.NewKeyed(func(int) gate.Gate { return nil }, nil).TryEnter(7, 1)
 		}},
+		{"gate: Keyed: the function must return a gate, got a nil *gate.Rate for key 7", func() {
+			gate.NewKeyed(func(int) gate.Gate { return (*gate.Rate)(nil) }, nil).TryEnter(7, 1)
+		}},
 		{"gate: Keyed: a key must be equal to itself, got NaN", func() {
 			gate.NewKeyed(func(float64) gate.Gate { return c }, nil).Enter(ctx, math.NaN(), 1)
 		}},

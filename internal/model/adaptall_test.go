@@ -105,10 +105,11 @@ func (a *adaptAll) script(calls []call) error {
 		}
 	}
 	a.mu.Lock()
-	waiting := a.waiting
+	waiting, entries := a.waiting, len(a.entries)
 	a.mu.Unlock()
 	// Tokens less than 100 µs apart may be granted that much late.
-	a.b.Advance(100*time.Microsecond + time.Duration(times(a.slowest, int64(10*(waiting+len(a.entries)+1)))) + time.Duration(max(0, a.notUntil-int64(a.b.Now()))))
+	a.b.Advance(100*time.Microsecond + time.Duration(times(a.slowest, int64(10*(waiting+entries+1)))) + time.Duration(max(0, a.notUntil-int64(a.b.Now()))))
+	a.b.Settle()
 	if err := a.check(); err != nil {
 		return err
 	}
