@@ -69,9 +69,10 @@ func (h *hold) follow(now int64) bool {
 	if !h.active {
 		return false
 	}
-	h.plan(now)
-	if !h.state.Full(now) {
-		return true
+	if !h.state.Full(now) { // under the plan so far: a hold that is past is not taken up again by another one
+		if h.plan(now); !h.state.Full(now) {
+			return true
+		}
 	}
 	h.active = false
 	h.Bypass(true)
