@@ -108,6 +108,7 @@ type adaptiveLimit struct {
 	fades int64     // fixed: how long after heard all is forgotten
 	step  adapt.State
 	last  int64 // instant of the last grant
+	more  int64 // instant of the last Settle that charged more, which counts as a grant for repace
 	heard int64 // instant of the last grant or throttle; 0: there is nothing to forget
 }
 
@@ -266,7 +267,7 @@ func (l *adaptiveLimit) repace(now int64) {
 	if span == int64(l.asked.Interval()) {
 		n, span = int64(l.asked.Count()), int64(l.asked.Span())
 	}
-	l.state.Repace(now, l.last, n, span)
+	l.state.Repace(now, max(l.last, l.more), n, span)
 	l.planned(now)
 	l.Tune(timing.Auto, l.step.Interval(), l.state.Slack())
 }
@@ -297,6 +298,9 @@ func (l *adaptiveLimit) Take(now, since int64, cost int) (mark uint64) {
 // Settle turns the mark into that of the bucket, by the number of the entry in it. So does Undo.
 func (l *adaptiveLimit) Settle(now int64, mark uint64, cost, actual int) queue.Effect {
 	l.fade(now)
+	if actual >= cost {
+		l.more = now
+	}
 	return l.bucket.Settle(now, l.state.Numbered(uint32(mark)), cost, actual)
 }
 
