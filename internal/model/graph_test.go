@@ -36,8 +36,9 @@ type queued struct {
 	overtaken int
 }
 
-// patience is how often an entry is overtaken at least until it insists on its place.
-const patience = 8
+// patience is how often an entry is overtaken at least until it keeps its place. It does so after eight moves, and the
+// first one may come without an overtaking: two gates of an entry that leaves are free one after the other.
+const patience = 7
 
 // limit is one of the things that an entry needs room in.
 type limit struct {
