@@ -63,18 +63,17 @@ func (s shared) step(a asked, ok bool) (bool, shared) {
 // share members: no call is refused because another one had taken for a while what it then gave back.
 func TestLinear(t *testing.T) {
 	rounds, events := 0, 0
-	for ; rounds < 20000; rounds++ {
+	for ; rounds < 2000; rounds++ { // for more, use -count
 		seed := rand.Uint64()
 		s := newLinear(seed)
 		history := s.run(4, 7)
 		events += len(history)
-		result, info := porcupine.CheckOperationsVerbose(s.model(), history, 10*time.Second)
+		result, _ := porcupine.CheckOperationsVerbose(s.model(), history, 10*time.Second)
 		if result == porcupine.Illegal {
 			var text string
 			for _, o := range history {
 				text += fmt.Sprintf("%d: %d to %d: %+v %v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
 			}
-			_ = info
 			t.Fatalf("seed %d, limits %v: no order explains this\n%s", seed, s.limit, text)
 		}
 	}
