@@ -94,8 +94,8 @@ type AdaptiveOptions struct {
 //
 // # Costs
 //
-// Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Make an Adaptive with
-// [NewAdaptive]; the zero value does not work.
+// Every entry takes a lock, for a few dozen nanoseconds, and allocates nothing. Lateness of up to 100 ms is made
+// up for, as by a Rate. Make an Adaptive with [NewAdaptive]; the zero value does not work.
 type Adaptive struct{ l *adaptiveLimit }
 
 // adaptiveLimit is an Adaptive as its queue sees it. The lock of the group guards all that is not fixed.

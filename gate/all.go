@@ -34,6 +34,9 @@ import (
 // refund theirs, unless the entry was settled. If no gate was named by a view, every gate keeps its charge. So
 // does every gate after any other error: the far side may have counted the call.
 //
+// So name a Rate or Window that counts requests by Each: otherwise a 429 refunds it, and the next call goes at
+// once. If the far side counts the tokens of a 429, settle the entry before Leave. Afterwards Settle has no effect.
+//
 // # Order
 //
 // The same gate can be a member of many composites and be used by itself as well. Entries that want the
@@ -52,14 +55,15 @@ import (
 //
 // Only a Rate, Window, Concurrency, Adaptive or AdaptiveConcurrency, and composites and keys with these, can be
 // asked at one instant. Gates from elsewhere are entered after them, one after the other in the order given. If
-// one of them refuses the entry or panics, all that was taken is given back.
+// one of them refuses the entry or panics, all that was taken is given back. Name them in the same order in
+// all composites: in opposite orders, two entries could wait for each other for ever.
 //
 // The gate of a key is treated in the same way if its clock differs from that of the others. A type that embeds
 // one of these gates is from elsewhere, too: its own Enter is called.
 //
 // Leave tells every Adaptive and AdaptiveConcurrency first. It then leaves the gates from elsewhere, the last
 // one named first, and then all other members. So a throttle slows the gate down before the slots of its entry
-// are free.
+// are free. Members are left one after the other, and other callers can see that.
 //
 // # Holds
 //

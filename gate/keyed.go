@@ -23,7 +23,8 @@ type KeyedOptions struct {
 	MaxKeys int
 
 	// Idle is how long an unused key stays remembered at least, unless a new key needs its place. After
-	// twice that it is forgotten for sure, if its gate is idle. 0 means 1 minute.
+	// twice that it is forgotten for sure, if its gate is idle. Keys are looked at that often, so a very short
+	// time costs processor time. 0 means 1 minute.
 	Idle time.Duration
 
 	// Clock is where the time for Idle comes from. A hold of a key goes by it, too, if the key's gates have no

@@ -69,7 +69,7 @@ func Wrap[A, B any](p *Policy, f func(context.Context, A) (B, error)) func(conte
 // throttled attempt is described at [gate.All].
 //
 // The costs are for the call that gets this context, and not for calls inside f. If that call's policy has no
-// gate, they are for the first call inside f with a gate.
+// gate, they are for calls inside f with a gate, each of them if there are several.
 //
 // It panics if ctx is nil, and on costs that are negative, or all 0, or none. If their number is wrong, Do
 // panics.

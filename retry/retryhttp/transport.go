@@ -41,8 +41,8 @@ type Transport struct {
 
 	// Cost returns what a request costs at the gate, as [retry.WithCost] takes it: one cost, or one for each
 	// gate of a [gate.All]. Every attempt pays it. It is called once per call, must not change the request,
-	// and must leave its body alone. Nil means the costs that retry.WithCost gave the request's context, or
-	// 1.
+	// and must leave its body alone. If Cost is nil or returns no cost, a request costs what retry.WithCost gave
+	// its context, or 1. Costs that retry.WithCost refuses panic.
 	//
 	// To settle the actual cost, use [gate.PassOf] with the context of the response's Request. Do so once,
 	// when the cost is known, also after the end of the body.
@@ -128,7 +128,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := newCall(t, req)
 	ctx := req.Context()
 	if t.Cost != nil && c.gate != nil {
-		ctx = retry.WithCost(ctx, t.Cost(req)...)
+		if costs := t.Cost(req); len(costs) > 0 {
+			ctx = retry.WithCost(ctx, costs...)
+		}
 	}
 	err := retry.Run(ctx, &c.policy, c.attempt)
 	if !c.sent {
