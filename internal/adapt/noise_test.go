@@ -22,7 +22,9 @@ func (c cell) median(p func() pacer, possible float64) (goodput, throttled float
 
 // Refusals at random do not slow the client down, however often they come: at least 85 % of what is possible, and not
 // less than the plain rule.
-func TestRefusalsAtRandom(t *testing.T) {
+func TestRefusalsAtRandom(t *testing.T) { refusalsAtRandom(t) }
+
+var refusalsAtRandom = simulation(func(t *report) {
 	for _, share := range []float64{0.001, 0.01, 0.02, 0.05, 0.1} {
 		for _, latency := range []float64{0.2, 4, 40} {
 			c := cell{latency: latency, told: 1, burst: 1, far: open, stays: true, noise: noise{share: share, callers: 64}}
@@ -33,20 +35,24 @@ func TestRefusalsAtRandom(t *testing.T) {
 			}
 		}
 	}
-}
+})
 
 // One node of ten is out for a while. Neither that nor its return makes a difference for long.
-func TestBadNode(t *testing.T) {
+func TestBadNode(t *testing.T) { badNode(t) }
+
+var badNode = simulation(func(t *report) {
 	for _, latency := range []float64{4, 40} {
 		c := cell{latency: latency, told: 1, burst: 1, far: open, stays: true, noise: noise{share: 0.1, from: 2 * phase, until: 3 * phase, callers: 64}}
 		if goodput, _ := c.median(c.adaptive, 1-0.1/4); goodput < 95 {
 			t.Errorf("latency %v: goodput %.1f %%", latency, goodput)
 		}
 	}
-}
+})
 
 // A limit is found beside refusals at random, also where it changes.
-func TestLimitBesideNoise(t *testing.T) {
+func TestLimitBesideNoise(t *testing.T) { limitBesideNoise(t) }
+
+var limitBesideNoise = simulation(func(t *report) {
 	for _, burst := range bursts {
 		for _, latency := range []float64{0.2, 4, 40} {
 			for _, stays := range []bool{true, false} {
@@ -61,7 +67,7 @@ func TestLimitBesideNoise(t *testing.T) {
 			}
 		}
 	}
-}
+})
 
 // noisy returns a line whose far side has been found to refuse every tenth entry, whatever the pace.
 func noisy(t *testing.T) *line {

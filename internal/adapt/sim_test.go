@@ -2,7 +2,10 @@ package adapt_test
 
 import (
 	"container/heap"
+	"fmt"
 	"math/rand/v2"
+	"sync"
+	"testing"
 
 	"github.com/escapement-go/escapement/internal/adapt"
 )
@@ -256,4 +259,34 @@ func (s *steady) Throttle(mark uint64, _ int64) (changed, counts bool) {
 		s.generation++
 	}
 	return true, true
+}
+
+// report is what a simulation has to say.
+type report struct{ errors, logs []string }
+
+func (r *report) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func (r *report) Error(args ...any) { r.errors = append(r.errors, fmt.Sprintln(args...)) }
+
+func (r *report) Logf(format string, args ...any) {
+	r.logs = append(r.logs, fmt.Sprintf(format, args...))
+}
+
+// simulation returns a test that plays once, for all of its runs: a simulation is deterministic.
+func simulation(play func(*report)) func(*testing.T) {
+	played := sync.OnceValue(func() (r report) {
+		play(&r)
+		return r
+	})
+	return func(t *testing.T) {
+		r := played()
+		for _, s := range r.errors {
+			t.Error(s)
+		}
+		for _, s := range r.logs {
+			t.Log(s)
+		}
+	}
 }

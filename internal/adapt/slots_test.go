@@ -71,7 +71,9 @@ func TestSlotsTargets(t *testing.T) {
 
 // Where some calls are refused whatever their number, at least 85 % of what is possible. Alone, 3 % more are
 // refused than that share; with a limit on slots, 5 % more.
-func TestSlotsNoise(t *testing.T) {
+func TestSlotsNoise(t *testing.T) { slotsNoise(t) }
+
+var slotsNoise = simulation(func(t *report) {
 	var cells []slotCell
 	for _, noise := range []float64{0.001, 0.01, 0.02, 0.05, 0.1} {
 		for _, latency := range []float64{5, 20} {
@@ -91,7 +93,7 @@ func TestSlotsNoise(t *testing.T) {
 			t.Error(p)
 		}
 	}
-}
+})
 
 // A client that begins far above the number of slots has only answers that tell nothing: at lower limits there are
 // none, and at higher ones the limit was the cause. What is refused at the proven limit tells the noise then.
@@ -105,7 +107,9 @@ func TestSlotsNoiseAfterAnOverload(t *testing.T) {
 }
 
 // Where a far side gets slow in place of refusing, a ceiling on latency keeps the goodput, and few calls exceed it.
-func TestSlotsCeiling(t *testing.T) {
+func TestSlotsCeiling(t *testing.T) { slotsCeiling(t) }
+
+var slotsCeiling = simulation(func(t *report) {
 	var cells []slotCell
 	for _, spread := range []spread{even, near} {
 		for _, ceiling := range []float64{2, 4} {
@@ -119,7 +123,7 @@ func TestSlotsCeiling(t *testing.T) {
 			t.Error(p)
 		}
 	}
-}
+})
 
 // In an incident in which calls are too slow, however few there are, the limit goes down and stays there. It must not
 // drift up, as it does where the present latency is compared with an average of earlier ones. Afterwards it comes
