@@ -6,7 +6,7 @@
 // By default each test checks some ten to hundred cases, which takes a few seconds in all. With
 // ESCAPEMENT_MODEL each test goes on with new cases for that long instead:
 //
-//	ESCAPEMENT_MODEL=2s go test ./internal/model                   # in CI, about a minute
+//	ESCAPEMENT_MODEL=2s go test ./internal/model                   # about a minute
 //	ESCAPEMENT_MODEL=10m go test -timeout 3h ./internal/model      # by hand
 //
 // pgregory.net/rapid shrinks a failure and prints it as a list of calls with the instant of each.
