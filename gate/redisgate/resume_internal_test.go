@@ -22,13 +22,17 @@ func stuck(t *testing.T) *Gate {
 func TestResumeAsks(t *testing.T) {
 	for what, inhand := range map[string]bool{"no slot": false, "a slot": true} {
 		g := stuck(t)
+		g.mu.Lock()
 		now := instant()
 		g.link.epoch, g.link.ask, g.link.held = 1, later(now, time.Hour), later(now, time.Hour)
 		if inhand {
 			g.slots = append(g.slots, slot{from: g.link.held, until: never, claim: g.one})
 		}
+		g.mu.Unlock()
 		g.Resume()
+		g.mu.Lock() // its alarm may ring
 		r := g.build(instant())
+		g.mu.Unlock()
 		if len(r.ops) != 1 || r.ops[0].what != opResume || len(r.asked) != 1 {
 			t.Errorf("with %s in hand it reports %+v, and asks for %d entries, want a Resume and 1", what, r.ops, len(r.asked))
 		}
@@ -39,34 +43,36 @@ func TestResumeAsks(t *testing.T) {
 // remembered.
 func TestAnswersAndResume(t *testing.T) {
 	g := stuck(t)
+	g.mu.Lock() // its alarm may ring
+	defer g.mu.Unlock()
 	g.link.held = later(instant(), time.Hour)
 	answer := func(hold int64) []int64 {
 		a := make([]int64, replyLimits+2)
 		a[replyNow], a[replyEpoch], a[replyHold], a[replyWait], a[replyKeep] = 1_790_000_000_000_000, 1, hold, -1, -1
 		return a
 	}
-	take := func(r *request, hold int64) {
+	take := func(r *request, hold, at int64) {
 		t.Helper()
-		if err := g.takeAnswer(r, answer(hold), instant()); err != nil {
+		if err := g.takeAnswer(r, answer(hold), at); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := g.build(instant())
+	g.mu.Unlock()
 	g.Resume()
-	take(before, 3_600_000_000)
+	g.mu.Lock()
+	take(before, 3_600_000_000, instant())
 	if now := instant(); g.held(now) {
 		t.Errorf("held for %v by an answer from before Resume", time.Duration(g.link.held-now))
 	}
-	take(g.build(instant()), 3_600_000_000) // another process has called Hold after it
+	take(g.build(instant()), 3_600_000_000, instant()) // another process has called Hold after it
 	if !g.held(instant()) {
 		t.Error("not held by an answer from after Resume")
 	}
 	g.link.resumed = 0
-	started = started.Add(-time.Minute) // so that it may have been called before
-	defer func() { started = started.Add(time.Minute) }()
-	r := g.build(instant())
-	take(r, -1-5_000_000)
-	r = g.build(instant())
+	at := later(instant(), time.Minute) // so that it may have been called before
+	take(g.build(at), -1-5_000_000, at)
+	r := g.build(at)
 	if known, ok := g.knownHold(r).(int64); !ok || known > -1-5_000_000 || known < -1-6_000_000 || g.held(r.sent) {
 		t.Errorf("it reports the hold as %v, want a Resume 5 s ago", g.knownHold(r))
 	}
