@@ -55,8 +55,8 @@ type AdaptiveOptions struct {
 //
 // Some far sides throttle a share of the calls whatever the pace. Examples are a bad node behind a balancer, and an
 // item that is refused each time. The gate finds out: after a throttle it is slower for a while, and if
-// throttles are as frequent then, the pace is not their cause. From then on it ignores them, with their
-// Retry-After, until they become more frequent. It forgets that after 600 calls in a row without a throttle.
+// throttles are as frequent then, the pace is not their cause. From then on it ignores them until they become more
+// frequent. With a Retry-After, which is dangerous to ignore, it takes many calls to find that out. It forgets that after 600 calls in a row without a throttle.
 //
 // To learn that takes some throttles, each with some calls that come back well after it, and those throttles slow
 // the gate down. Where more than 30 % are throttled at

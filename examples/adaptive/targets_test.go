@@ -32,22 +32,24 @@ var targets = []target{
 
 	// Refusals that have nothing to do with the pace.
 	{cells: `^random/\d+/\d+ms/[\d.]+%$`, goodput: 85, throttled: 3, plain: true},
-	{cells: `^random/\d+/\d+ms/after1/([125]|10)%$`, goodput: 80, throttled: unbounded},
-	{cells: `^both/64/200ms/burst/1$`, goodput: 80, throttled: 6}, // 85, 5: the limit and the noise are hard to tell apart
-	{cells: `^both/64/200ms/burst/5$`, goodput: 85, throttled: 7}, // 5
-	{cells: `^both/1000/.*/burst/5$`, goodput: 85, throttled: 6},  // 5
+	{cells: `^random/\d+/\d+ms/after1/1%$`, goodput: 60, throttled: unbounded},          // 80
+	{cells: `^random/\d+/\d+ms/after1/([25]|10)%$`, goodput: 0.5, throttled: unbounded}, // 80: a ban for a Retry-After that is ignored costs more
+	{cells: `^both/64/200ms/burst/1$`, goodput: 80, throttled: 6},                       // 85, 5: the limit and the noise are hard to tell apart
+	{cells: `^both/64/200ms/burst/5$`, goodput: 85, throttled: 7},                       // 5
+	{cells: `^both/1000/.*/burst/5$`, goodput: 85, throttled: 6},                        // 5
 	{cells: `^both/\d+/\d+ms/burst`, goodput: 85, throttled: 5},
 	{cells: `^node/\d+/\d+ms/during`, goodput: 80, throttled: unbounded},
 	{cells: `^node/\d+/\d+ms/after$`, goodput: 92, throttled: unbounded},
 
 	// The same in other worlds.
-	{cells: `^node/\d+/\d+ms/after1/during`, goodput: 70, throttled: unbounded}, // 80
+	{cells: `^node/\d+/\d+ms/after1/during`, goodput: 1, throttled: unbounded},  // 80
+	{cells: `^node/\d+/\d+ms/after1/after$`, goodput: 15, throttled: unbounded}, // 92
 	{cells: `^node/\d+/\d+ms/after\d*/after$`, goodput: 92, throttled: unbounded},
 	{cells: `^moving/64/200ms/burst/1/`, goodput: 80, throttled: 7}, // 85, 5
 	{cells: `^moving/`, goodput: 85, throttled: 5},
 	{cells: `^others/`, goodput: 85, throttled: 6},                               // 5
 	{cells: `^items/(64|1000)/\d+ms$`, goodput: 60, throttled: unbounded},        // 80: a bad item is refused 20 times in a row
-	{cells: `^items/(64|1000)/\d+ms/after1$`, goodput: 20, throttled: unbounded}, // 80
+	{cells: `^items/(64|1000)/\d+ms/after1$`, goodput: 15, throttled: unbounded}, // 80
 	{cells: `^tail/.*/limit`, goodput: 92, throttled: 4.5},
 	{cells: `^tail/.*/both`, goodput: 85, throttled: 6}, // 5
 	{cells: `^tail/.*/random`, goodput: 85, throttled: 3, plain: true},

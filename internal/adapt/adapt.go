@@ -295,6 +295,7 @@ func (s *State) Success(mark uint64) (changed bool) {
 // entry for so long.
 func (s *State) Throttle(mark uint64, after int64) (changed, counts bool) {
 	change, number, slow := split(mark)
+	s.hinted = s.hinted || after > 0
 	if !s.refused(s.tells(change), slow) {
 		return false, false
 	}

@@ -35,7 +35,7 @@ var hinted = []hintedSide{
 	{fixed, rounded, false, 62, 10},
 	{bucket, rounded, false, 61, 8},
 	{sliding, exact, false, 83, 11},
-	{fixed, exact, false, 85, 10},
+	{fixed, exact, false, 78, 10},
 	{bucket, exact, false, 91, 4},
 }
 

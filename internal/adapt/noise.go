@@ -24,7 +24,8 @@ const (
 	slower    = 1.4   // the least interval of the control group, in intervals that have failed
 	noNoise   = 0.001 // a share of refusals that is no noise
 	mostNoise = 0.3   // the control group tells nothing if it has a higher share of refusals
-	least     = 4     // entries of the control group that have to come back well before it tells something
+	leastWell = 4     // entries of the control group that have to come back well before it tells something
+	leastHint = 24    // the same, if refusals say how long to keep away: to ignore that by mistake may be punished
 	helped    = 1.2   // slowing down has helped if so many times as many of 100 entries came back well
 	excess    = 0.08  // by how much a share of refusals is higher that has another cause than noise
 	certainty = 5.0   // the logarithm of the likelihood ratio that decides
@@ -40,6 +41,7 @@ type noise struct {
 	slow      tally   // the control group
 	excused   float64 // the cumulative sum: above certainty, noise alone is no excuse any more
 	acquitted bool    // the control group has met noise: the interval that seemed to fail may work
+	hinted    bool    // a refusal has said how long to keep away
 	clean     int     // entries that came back well since the last refusal
 }
 
@@ -69,10 +71,18 @@ func (n *noise) slowly(interval int64) bool {
 	return n.tooFast > 0 && float64(interval) >= slower*float64(n.tooFast)
 }
 
+// least is how many entries of the control group have to come back well before it tells something.
+func (n *noise) least() float64 {
+	if n.hinted {
+		return leastHint
+	}
+	return leastWell
+}
+
 // share returns the share of refusals that the pace is not the cause of.
 func (n *noise) share() float64 {
 	slow, fast := n.slow, n.fast
-	if slow.all-slow.refused < least || slow.refused >= mostNoise*slow.all {
+	if slow.all-slow.refused < n.least() || slow.refused >= mostNoise*slow.all {
 		return noNoise
 	}
 	share := slow.refused / (slow.all + prior)

@@ -15,14 +15,13 @@ import (
 )
 
 // A server refuses every 20th request, whatever the pace. 2,000 calls at 100 a second would take 21 s in all. They take
-// little more, also where each refusal has a Retry-After: the gate finds out that slowing down does not help.
+// little more: the gate finds out that slowing down does not help.
 func TestEveryTwentiethIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		fields string
 		most   time.Duration
 	}{
 		{"", 30 * s},
-		{"Retry-After: 1", 60 * s},
 	} {
 		bubble.Real(t, func(b *bubble.B) {
 			var requests atomic.Int64
