@@ -101,8 +101,8 @@
 // interval for a round trip. A fixed pace, known beforehand, can't do well there either. A far side with a
 // burst bears more of that, up to a few intervals.
 //
-// It needs some refusals to learn what noise is. Where each of these holds all entries for many intervals, that costs a
-// few spans. A limit beside noise costs more than a limit alone: with round trips of 40 intervals and 2 % of
+// It needs some refusals to learn what noise is. Where each of these holds all entries for many intervals, it learns too
+// slowly: with 5 % of such noise, little goes through. A limit beside noise costs more than a limit alone: with round trips of 40 intervals and 2 % of
 // noise, four fifths of the limit are used. The simulation beside the tests has the figures.
 package adapt
 
