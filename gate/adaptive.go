@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -56,7 +55,10 @@ type AdaptiveOptions struct {
 // Some far sides throttle a share of the calls whatever the pace. Examples are a bad node behind a balancer, and an
 // item that is refused each time. The gate finds out: after a throttle it is slower for a while, and if
 // throttles are as frequent then, the pace is not their cause. From then on it ignores them until they become more
-// frequent. With a Retry-After, which is dangerous to ignore, it takes many calls to find that out. It forgets that after 600 calls in a row without a throttle.
+// frequent. It forgets that after 600 calls in a row without a throttle.
+//
+// A throttle that is noise may have a Retry-After, too. Then it is ignored with that. The fewer calls a
+// Retry-After holds up, the more calls it takes to find that out, because to ignore a real one is dangerous.
 //
 // To learn that takes some throttles, each with some calls that come back well after it, and those throttles slow
 // the gate down. Where more than 30 % are throttled at
@@ -84,7 +86,8 @@ type AdaptiveOptions struct {
 //
 // A throttle with a Retry-After holds the gate for that long, whatever its generation, unless it is noise. If that is many
 // intervals, a throttle is costly. The gate then takes the number of entries that succeeded before for the
-// limit. It tries a little more only after 16 times that span.
+// limit. It tries a little more only after 16 times that span. When the limit has moved, the gate remembers
+// where it was, and tries that after 7 times the span.
 //
 // # Forgetting
 //
@@ -160,7 +163,7 @@ func NewAdaptive(r pace.Rate, o *AdaptiveOptions) *Adaptive {
 		fades:  fadesAfter(c.Slowest),
 	}
 	l.state.Track() // from the first entry on, because any entry may be settled
-	l.init(l, timing.New(o.Clock), kind{capacity: "burst", learns: true, keeps: true})
+	l.init(l, timing.New(o.Clock), kind{name: "adaptive", capacity: "burst", learns: true, keeps: true})
 	l.Tune(timing.Auto, l.step.Interval(), l.state.Slack())
 	return &Adaptive{l}
 }
@@ -178,14 +181,14 @@ func (g *Adaptive) limit() *adaptiveLimit {
 func (g *Adaptive) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Adaptive.Enter", ctx, cost)
 	l := g.limit()
-	if err := l.ended(ctx); err != nil {
+	if err := l.ended(ctx, cost); err != nil {
 		return Pass{}, err
 	}
 	mark, err := l.enter(ctx, cost)
 	if err != nil {
 		return Pass{}, err
 	}
-	return Pass{(*adaptiveKeeper)(l), mark, cost}, nil
+	return l.track(g, Pass{(*adaptiveKeeper)(l), mark, cost}, cost), nil
 }
 
 // TryEnter is described at [Gate]. When the gate has given up, it refuses.
@@ -196,7 +199,7 @@ func (g *Adaptive) TryEnter(cost int) (Pass, bool) {
 	if !ok {
 		return Pass{}, false
 	}
-	return Pass{(*adaptiveKeeper)(l), mark, cost}, true
+	return l.track(g, Pass{(*adaptiveKeeper)(l), mark, cost}, cost), true
 }
 
 // Interval returns the present time from one entry to the next. Use it to see what the gate has learned.
@@ -218,22 +221,24 @@ func (g *Adaptive) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	l := g.limit()
+	l, longer := g.limit(), false
 	l.Change(func(now int64) queue.Effect {
-		l.state.Hold(now, timing.Later(now, d))
+		longer = l.hold(now, d)
 		return queue.Later
 	})
+	l.heldFor(longer, d)
 }
 
 // Resume ends a hold now, also that of a Retry-After, for all waiters at once. Use it when the far side is known
 // to be back. From then on the gate is as at the end of a hold. One token is there, and the next ones come at the
 // present interval. Resume does not change the interval; [Adaptive.Reset] does. Without a hold it does nothing.
 func (g *Adaptive) Resume() {
-	l := g.limit()
+	l, held := g.limit(), false
 	l.Change(func(now int64) queue.Effect {
-		l.state.Resume(now)
+		held = l.resume(now)
 		return queue.Sooner
 	})
+	l.resumed(held)
 }
 
 // Reset makes the gate forget what it has learned. It goes on at the rate that it was made with, even if it had
@@ -244,6 +249,7 @@ func (g *Adaptive) Reset() {
 		l.forget(now)
 		return queue.Later
 	})
+	l.replanned()
 }
 
 // Stats returns the statistics of the gate at this instant. It is not Idle while its interval is longer than
@@ -255,6 +261,7 @@ func (l *adaptiveLimit) Stats() (s Stats) {
 		l.fade(now)
 		s = l.stats(now, l.state.Held())
 		s.Forfeited = l.state.Forfeited()
+		s.Left, _ = l.present(now)
 		s.Idle = l.state.Full(now) && l.step.Fresh() && s.Waiting == 0
 	})
 	return s
@@ -311,15 +318,28 @@ func (l *adaptiveLimit) Undo(now int64, mark uint64, cost int) queue.Effect {
 
 // leave learns from the error of the work. For an error that is no throttle it takes no lock.
 func (l *adaptiveLimit) leave(c queue.Claim, err error) (mark uint64) {
-	if err == nil {
-		l.Change(func(now int64) queue.Effect { return l.succeeded(now, c.Mark) })
+	t := throttleOf(err)
+	if err != nil && t == nil {
 		return c.Mark
 	}
-	if t, ok := errors.AsType[*ThrottledError](err); ok && t != nil {
-		l.Change(func(now int64) queue.Effect {
+	var paced, longer bool
+	l.Change(func(now int64) (e queue.Effect) {
+		interval, held := l.step.Interval(), l.state.Held()
+		if t == nil {
+			e = l.succeeded(now, c.Mark)
+		} else {
 			l.throttled(now, c.Mark, t.After)
-			return queue.Later
-		})
+			e = queue.Later
+		}
+		paced, longer = l.step.Interval() != interval, l.state.Held() != held
+		return e
+	})
+	if t != nil {
+		l.throttledBy(c.Cost, err)
+		l.heldFor(longer, t.After)
+	}
+	if paced {
+		l.replanned()
 	}
 	return c.Mark
 }

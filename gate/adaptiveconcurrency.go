@@ -131,7 +131,7 @@ func NewAdaptiveConcurrency(n int, o *AdaptiveConcurrencyOptions) *AdaptiveConcu
 		panic(fmt.Sprintf("gate: NewAdaptiveConcurrency: Latency must not be negative, got %v", o.Latency))
 	}
 	l := &adaptiveSlots{most: c.Most, step: adapt.NewSlots(c)}
-	l.init(l, timing.New(o.Clock), kind{learns: true, keeps: true})
+	l.init(l, timing.New(o.Clock), kind{name: "adaptiveconcurrency", answers: true, learns: true, keeps: true})
 	return &AdaptiveConcurrency{l}
 }
 
@@ -148,14 +148,14 @@ func (g *AdaptiveConcurrency) limit() *adaptiveSlots {
 func (g *AdaptiveConcurrency) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("AdaptiveConcurrency.Enter", ctx, cost)
 	l := g.limit()
-	if err := l.ended(ctx); err != nil {
+	if err := l.ended(ctx, cost); err != nil {
 		return Pass{}, err
 	}
 	mark, err := l.enter(ctx, cost)
 	if err != nil {
 		return Pass{}, err
 	}
-	return newTicket(l, queue.Claim{Cost: cost, Mark: mark}), nil
+	return l.track(g, newTicket(l, queue.Claim{Cost: cost, Mark: mark}), cost), nil
 }
 
 // TryEnter is described at [Gate].
@@ -166,7 +166,7 @@ func (g *AdaptiveConcurrency) TryEnter(cost int) (Pass, bool) {
 	if !ok {
 		return Pass{}, false
 	}
-	return newTicket(l, queue.Claim{Cost: cost, Mark: mark}), true
+	return l.track(g, newTicket(l, queue.Claim{Cost: cost, Mark: mark}), cost), true
 }
 
 // Limit returns the present limit: how many slots may be in use. Use it to see what the gate has learned.
@@ -188,22 +188,25 @@ func (g *AdaptiveConcurrency) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	l := g.limit()
+	l, longer := g.limit(), false
 	l.Change(func(now int64) queue.Effect {
-		l.hold(now, d)
+		longer = l.hold(now, d)
 		return queue.Later
 	})
+	l.heldFor(longer, d)
 }
 
 // Resume ends a hold now, also that of a Retry-After, for all waiters at once: as many are admitted as the limit has
 // room for. Use it when the far side is known to be back. It does not change the limit;
 // [AdaptiveConcurrency.Reset] does. Without a hold it does nothing.
 func (g *AdaptiveConcurrency) Resume() {
-	l := g.limit()
+	l, held := g.limit(), false
 	l.Change(func(now int64) queue.Effect {
+		held = l.held > now
 		l.held = min(l.held, now)
 		return queue.Sooner
 	})
+	l.resumed(held)
 }
 
 // Reset makes the gate forget what it has learned: its limit is n again. A hold stays;
@@ -214,6 +217,7 @@ func (g *AdaptiveConcurrency) Reset() {
 		l.forget()
 		return queue.Sooner
 	})
+	l.replanned()
 }
 
 // Stats returns the statistics of the gate at this instant. InUse is the number of slots in use. The gate is not
@@ -225,6 +229,7 @@ func (l *adaptiveSlots) Stats() (s Stats) {
 		l.fade(now)
 		s = l.stats(now, l.held)
 		s.InUse = int(min(l.used, math.MaxInt))
+		s.Left, _ = l.present(now)
 		s.Idle = l.used == 0 && l.held <= now && s.Waiting == 0 && l.step.Fresh()
 	})
 	return s
@@ -269,7 +274,12 @@ func (l *adaptiveSlots) forget() {
 // hold.
 func (l *adaptiveSlots) faded() int64 { return timing.Later(max(l.heard, l.held), fadeTime) }
 
-func (l *adaptiveSlots) hold(now int64, d time.Duration) { l.held = max(l.held, timing.Later(now, d)) }
+func (l *adaptiveSlots) hold(now int64, d time.Duration) (longer bool) {
+	until := timing.Later(now, d)
+	longer = until > l.held
+	l.held = max(l.held, until)
+	return longer
+}
 
 // Capacity also lets what was learned fade: the queue calls it for every entry before anything else.
 func (l *adaptiveSlots) Capacity() int {
@@ -321,7 +331,9 @@ func (l *adaptiveSlots) Undo(now int64, mark uint64, cost int) queue.Effect {
 // leave learns from the error of the work and gives its slots back, at one instant.
 func (l *adaptiveSlots) leave(c queue.Claim, err error) (mark uint64) {
 	verdict, after := judge(err)
+	var learned, longer bool
 	l.Change(func(now int64) queue.Effect {
+		limit, effect := l.step.Limit(), queue.Sooner // no wait is estimated from the limit
 		l.used -= slots(c.Cost)
 		l.heard = now
 		switch verdict {
@@ -329,12 +341,20 @@ func (l *adaptiveSlots) leave(c queue.Claim, err error) (mark uint64) {
 			l.step.Success(now, c.Mark, slots(c.Cost))
 		case wasRefused:
 			if _, counts := l.step.Refused(now, c.Mark, int64(after)); counts && after > 0 {
-				l.hold(now, after)
-				return queue.Later
+				longer = l.hold(now, after)
+				effect = queue.Later
 			}
 		}
-		return queue.Sooner // no wait is estimated from the limit
+		learned = l.step.Limit() != limit
+		return effect
 	})
+	if err != nil {
+		l.throttledBy(c.Cost, err)
+	}
+	l.heldFor(longer, after)
+	if learned {
+		l.replanned()
+	}
 	return leftMark
 }
 

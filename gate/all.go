@@ -3,7 +3,13 @@ package gate
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"sync/atomic"
+	"time"
+
+	"github.com/escapement-go/escapement/internal/queue"
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // All returns a gate that admits an entry when every one of the gates does. Use it where one call has
@@ -45,6 +51,9 @@ import (
 // An entry that one member keeps back is in no entry's way at the other members. So entries that want those
 // alone can overtake it there, and then another member may keep it back. After eight such turns it queues at
 // all members at once: no later entry overtakes it any more.
+//
+// Entries that are due at the same instant are admitted in order of arrival, also if a hold has kept one of them
+// back until then.
 //
 // # Keys
 //
@@ -89,7 +98,7 @@ import (
 // All panics on a nil gate, and on gates with different clocks. Gates of one composite share a lock from then
 // on.
 func All(gates ...Gate) *Composite {
-	a := &Composite{sides: len(gates)}
+	a := &Composite{sides: len(gates), gates: slices.Clone(gates)}
 	a.setup()
 	for i, g := range gates {
 		if isNil(g) {
@@ -107,6 +116,7 @@ type Composite struct {
 	// All fields of this group are fixed once All has returned, except what hold guards by its lock.
 
 	sides   int             // how many gates were named
+	gates   []Gate          // these, except in a composite that stands for another
 	hold    hold            // the limit that Hold sets; its set has the entries that want all limits
 	holds   []reach[*hold]  // those that Hold sets first, then those of composites that are members
 	own     int             // how many of holds Hold sets
@@ -114,6 +124,7 @@ type Composite struct {
 	inside  []reach[member] // limits of this package, those that learn first
 	learns  int             // how many of inside learn
 	views   bool            // a gate, inside or outside, was named by a view
+	viewing bool            // it is a view of a gate that is entered by itself, and has the counts of that gate
 	outside []reach[Gate]   // gates from elsewhere, entered after the inside
 	keys    []reach[compound]
 	whole   want       // all limits
@@ -126,6 +137,8 @@ type Composite struct {
 	// through counts the admitted entries, and at those that are at a gate outside or that have keys. The
 	// set can't count them: it knows the inside alone.
 	through, at atomic.Int64
+
+	waits queue.Waits // of its entries, while the inside keeps them back
 }
 
 // costs are what an entry costs: the same at all gates, or what each says if that is not nil.
@@ -134,11 +147,19 @@ type costs struct {
 	each []int
 }
 
+// highest returns the highest of the costs.
+func (c costs) highest() int {
+	if c.each == nil {
+		return c.all
+	}
+	return slices.Max(c.each)
+}
+
 // Enter is described at [Gate]. If there is no room for a key, the error is a *[KeysError]. An error that is
 // due to one member names it.
 func (a *Composite) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("All.Enter", ctx, cost)
-	return a.enter(ctx, costs{all: cost})
+	return a.enterFor(ctx, costs{all: cost})
 }
 
 // EnterEach is Enter with one cost for each gate, in the order in which they were named in [All]. Use it where
@@ -158,37 +179,63 @@ func (a *Composite) EnterEach(ctx context.Context, each ...int) (Pass, error) {
 		panic("gate: All.EnterEach: ctx must not be nil")
 	}
 	checkCosts("All.EnterEach", each, a.sides)
-	return a.enter(ctx, costs{each: each})
+	return a.enterFor(ctx, costs{each: each})
 }
 
 // TryEnter is described at [Gate].
 func (a *Composite) TryEnter(cost int) (Pass, bool) {
 	checkCost("All.TryEnter", cost)
-	return a.tryEnter(costs{all: cost})
+	return a.tryFor(costs{all: cost})
 }
 
 // TryEnterEach is TryEnter with one cost for each gate, as in [Composite.EnterEach].
 func (a *Composite) TryEnterEach(each ...int) (Pass, bool) {
 	checkCosts("All.TryEnterEach", each, a.sides)
-	return a.tryEnter(costs{each: each})
+	return a.tryFor(costs{each: each})
 }
 
-func (a *Composite) enter(ctx context.Context, c costs) (Pass, error) {
-	if err := a.hold.ended(ctx); err != nil {
-		return Pass{}, err
+// enterFor is Enter, and tells the observer what came of it.
+func (a *Composite) enterFor(ctx context.Context, c costs) (Pass, error) {
+	if timing.Closed(ctx.Done()) {
+		return Pass{}, a.hold.ended(ctx, c.highest())
 	}
+	e := entering{wait: queue.NoWait}
+	p, err := a.enter(ctx, c, &e)
+	if e.wait != queue.NoWait || err != nil {
+		a.hold.decided(e.kind, c.highest(), e.wait, err)
+	}
+	if err != nil || a.hold.notes.Load() == nil {
+		return p, err
+	}
+	return a.kept(p, c), nil
+}
+
+// entering is what enter tells of an entry: how long it has waited inside, or NoWait, and what came of it.
+type entering struct {
+	wait time.Duration
+	kind EventKind
+}
+
+// enter is Enter for a context that was not ended just now.
+func (a *Composite) enter(ctx context.Context, c costs, e *entering) (Pass, error) {
 	if len(a.keys) > 0 {
-		return a.enterKeys(ctx, c)
+		return a.enterKeys(ctx, c, e)
 	}
 	for {
 		j := a.joint(c)
-		if err := j.want().set.Enter(ctx, j.claims); err != nil {
-			err = a.hold.failed(err, func(limit int) (string, string) { return a.which(j.want().limits[limit], j.costs()) })
+		this, err := j.want().set.Enter(ctx, j.claims, (*namer)(a.entered()))
+		if err != nil {
+			a.inVain(e.wait)
+			e.wait = longer(e.wait, this)
+			e.kind, err = a.hold.failed(err, func(limit int) (string, string) { return a.which(j.want().limits[limit], j.costs()) })
 			j.free()
 			return Pass{}, err
 		}
+		e.wait, e.kind = longer(e.wait, this), EventAdmitted
 		if len(a.outside) > 0 {
-			if err := a.enterOutside(ctx, j); err != nil {
+			if kind, err := a.enterOutside(ctx, j); err != nil {
+				a.inVain(e.wait)
+				e.kind = kind
 				return Pass{}, err
 			}
 			if a.shut(j) { // requeue last, and wait for the end of the hold
@@ -199,6 +246,47 @@ func (a *Composite) enter(ctx context.Context, c costs) (Pass, error) {
 		a.through.Add(1)
 		return j.pass(), nil
 	}
+}
+
+// entered returns the composite that callers enter: a itself, or the one that it stands for.
+func (a *Composite) entered() *Composite {
+	if a.stands != nil {
+		return a.stands
+	}
+	return a
+}
+
+// inVain counts the wait of an entry that the inside has admitted as one in vain.
+func (a *Composite) inVain(wait time.Duration) {
+	if wait > 0 {
+		a.entered().waits.TakeBack(wait)
+	}
+}
+
+// longer adds up two waits, each of which may be NoWait.
+func longer(a, b time.Duration) time.Duration {
+	if a == queue.NoWait || b == queue.NoWait {
+		return max(a, b)
+	}
+	return a + b
+}
+
+// kept keeps the pass, if passes are tracked.
+func (a *Composite) kept(p Pass, c costs) Pass {
+	if a.hold.notes.Load() == nil {
+		return p
+	}
+	return a.hold.track(a, p, c.highest())
+}
+
+// tryFor is TryEnter, and tells the observer of a refusal.
+func (a *Composite) tryFor(c costs) (Pass, bool) {
+	p, ok := a.tryEnter(c)
+	if !ok {
+		a.hold.tell(Event{Kind: EventRefused, Cost: c.highest()})
+		return Pass{}, false
+	}
+	return a.kept(p, c), true
 }
 
 func (a *Composite) tryEnter(c costs) (Pass, bool) {
@@ -238,7 +326,11 @@ func (a *Composite) which(limit int, c costs) (capacity, gate string) {
 		at = a.heldAt[limit]
 	}
 	m := &a.inside[at]
-	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.side(c)+1, m.to.describe())
+	what := m.to.describe()
+	if name := m.to.given(); name != "" {
+		what = fmt.Sprintf("%q, %s", name, what)
+	}
+	return m.to.kind().capacity, fmt.Sprintf("gate %d, %s", m.side(c)+1, what)
 }
 
 // Stats returns the statistics of the composite. It counts entries itself, and takes the other figures from
@@ -250,7 +342,10 @@ func (a *Composite) Stats() Stats {
 		Abandoned: a.hold.abandoned.Load(),
 		Waiting:   int(a.at.Load()) + a.hold.set.Waiting() + a.wants.waiting(),
 		Idle:      true,
+		Left:      math.MaxInt,
+		Longest:   a.waits.Longest(),
 	}
+	s.Waited, s.WaitedInVain = a.waits.Sums()
 	for _, h := range a.holds {
 		s.join(h.to.Stats(), true)
 	}
@@ -258,12 +353,27 @@ func (a *Composite) Stats() Stats {
 		s.join(m.to.Stats(), true)
 	}
 	for _, g := range a.outside {
-		s.join(StatsOf(g.to))
+		m, known := StatsOf(g.to)
+		if native(g.to) == nil {
+			m.Left = unknownLeft // it may not know what Left is
+		}
+		s.join(m, known)
 	}
 	for _, k := range a.keys {
 		s.join(StatsOf(k.to))
 	}
 	return s
+}
+
+// unknownLeft is the Left of a gate that can't tell.
+const unknownLeft = -1
+
+// least returns the lower of two Lefts, or the one that is known.
+func least(a, b int) int {
+	if a < 0 || b < 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // join adds the statistics of a member to those of its composite. known is false for a member without
@@ -273,5 +383,6 @@ func (s *Stats) join(m Stats, known bool) {
 	s.HeldFor = max(s.HeldFor, m.HeldFor)
 	s.InUse = max(s.InUse, m.InUse)
 	s.Forfeited = max(s.Forfeited, m.Forfeited)
+	s.Left = least(s.Left, m.Left)
 	s.Idle = s.Idle && known && m.Idle
 }

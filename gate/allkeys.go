@@ -82,7 +82,7 @@ func (a *Composite) join(keys []pinnedKey, c costs) *Composite {
 	g.keys = nil // their gates are added below
 	gates, _ := a.gatesOf(nil, keys, c, same)
 	slices.SortStableFunc(gates, func(a, b keyedGate) int { return cmp.Compare(a.born, b.born) })
-	clk := a.hold.set.Clock()
+	clk := a.clock(nil)
 	for _, k := range gates {
 		var theirs *timing.Clock
 		switch in := native(k.of).(type) {
@@ -147,7 +147,7 @@ func (Key[K]) addGates(all []keyedGate, keys []pinnedKey, _ costs, by func([]sha
 
 // enterKeys is Enter for a composite with keys. The keys stay pinned while the entry waits. If the entry is
 // admitted, its pass unpins them. Otherwise, also after a panic, drop does.
-func (a *Composite) enterKeys(ctx context.Context, c costs) (Pass, error) {
+func (a *Composite) enterKeys(ctx context.Context, c costs, e *entering) (Pass, error) {
 	t := keyPasses.Get().(*keyPass)
 	entered := false
 	a.at.Add(1)
@@ -160,7 +160,7 @@ func (a *Composite) enterKeys(ctx context.Context, c costs) (Pass, error) {
 	err := a.pinKeys(ctx, true, c, t)
 	var p Pass
 	if err == nil {
-		p, err = a.with(t.keys, c).enter(ctx, c)
+		p, err = a.with(t.keys, c).enter(ctx, c, e)
 	}
 	switch {
 	case err == nil:
@@ -169,8 +169,10 @@ func (a *Composite) enterKeys(ctx context.Context, c costs) (Pass, error) {
 		return t.admitted(p, c.all), nil
 	case timing.Ended(ctx) != nil:
 		a.hold.abandoned.Add(1)
+		e.kind = EventAbandoned
 	default:
 		a.hold.refused.Add(1)
+		e.kind = EventRefused
 	}
 	return Pass{}, err
 }

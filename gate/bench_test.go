@@ -60,6 +60,30 @@ func BenchmarkEnter(b *testing.B) {
 	}
 }
 
+// BenchmarkEnterSeen is BenchmarkEnter with a name and an observer, and with passes that are tracked.
+func BenchmarkEnterSeen(b *testing.B) {
+	for _, how := range []string{"observed", "tracked"} {
+		all := gates()
+		for _, name := range names(all) {
+			g := all[name]
+			gate.Observe(g, gate.ObserverFunc(func(gate.Event) {}))
+			if how == "tracked" && !gate.Track(g, gate.TrackTime) {
+				continue
+			}
+			b.Run(how+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					p, err := g.Enter(context.Background(), 1)
+					if err != nil {
+						b.Fatal(err)
+					}
+					p.Leave(nil)
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkTryEnter is the same without waiting.
 func BenchmarkTryEnter(b *testing.B) {
 	all := gates()

@@ -2,9 +2,12 @@ package gate
 
 import (
 	"slices"
+	"sort"
+	"time"
 
 	"github.com/escapement-go/escapement/internal/queue"
 	"github.com/escapement-go/escapement/internal/schedule"
+	"github.com/escapement-go/escapement/internal/timing"
 )
 
 // bucket is a limit that keeps to a schedule, and makes up for lateness. A Rate, an Adaptive and the hold of
@@ -53,6 +56,30 @@ type bucketed interface {
 	schedule() *schedule.Schedule
 	watch(h *hold)
 	unwatch(h *hold)
+}
+
+// hold holds the bucket, and reports whether the hold is now longer than it was.
+func (b *bucket) hold(now int64, d time.Duration) (longer bool) {
+	until := timing.Later(now, d)
+	longer = until > b.state.Held()
+	b.state.Hold(now, until)
+	return longer
+}
+
+// resume ends a hold, and reports whether there was one.
+func (b *bucket) resume(now int64) (held bool) {
+	held = b.state.Held() > now
+	b.state.Resume(now)
+	return held
+}
+
+// left returns the highest cost that the schedule would admit at now.
+func left(s *schedule.Schedule, now int64) int {
+	since := s.Arrive(now)
+	if s.Due(since, 0, 1) > now {
+		return 0
+	}
+	return sort.Search(s.Limit(), func(n int) bool { return s.Due(since, 0, n+1) > now })
 }
 
 func (b *bucket) schedule() *schedule.Schedule { return &b.state }

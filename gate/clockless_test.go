@@ -52,7 +52,7 @@ func TestComposeWithoutClock(t *testing.T) {
 
 // Of two goroutines that give a composite two clocks at once, one comes first: All with the other clock panics.
 func TestTwoClocks(t *testing.T) {
-	for round := range 5000 {
+	for round := range meetings(5000) {
 		inner := gate.All(gate.NewConcurrency(3))
 		inside := gate.All(inner)
 		made := make(chan int, 2)
@@ -77,6 +77,59 @@ func TestTwoClocks(t *testing.T) {
 			t.Fatalf("round %d: the holds of one composite have two clocks: %s", round, got)
 		}
 	}
+}
+
+// Composites of slots alone that an All has named together have one clock, whichever of them gets it first, and how.
+func TestOneClockForAllNamed(t *testing.T) {
+	slots := func() *gate.Composite { return gate.All(gate.NewConcurrency(1)) }
+	bubble.Mock(t, func(b *bubble.B) {
+		mocked := func() gate.Gate { return gate.NewRate(pace.PerSecond(1), &gate.RateOptions{Clock: b.Clock()}) }
+		real := func() gate.Gate { return gate.NewRate(pace.PerSecond(1), nil) }
+		const want = "gate: All: the gates must share one clock, got two"
+		for name, c := range map[string]struct {
+			clock func(g *gate.Composite) // gives it a clock
+			other func() gate.Gate        // has the other clock
+		}{
+			"real by Hold": {func(g *gate.Composite) { g.Hold(time.Second) }, mocked},
+			"real by All":  {func(g *gate.Composite) { gate.All(g, real()) }, mocked},
+			"mock by All":  {func(g *gate.Composite) { gate.All(mocked(), g) }, real},
+		} {
+			// They are joined before one of them gets a clock, and in another All before that.
+			first, second, third := slots(), slots(), slots()
+			both := gate.All(gate.All(first, second), third)
+			c.clock(second)
+			for which, g := range map[string]gate.Gate{"first": first, "second": second, "third": third, "all": both} {
+				if got := panics(func() { gate.All(g, c.other()) }); got != want {
+					b.Errorf("%s, the %s beside another clock: panic %q, want %q", name, which, got, want)
+				}
+			}
+			// They have got different clocks before.
+			other := slots()
+			gate.All(other, c.other())
+			if got := panics(func() { gate.All(first, other) }); got != want {
+				b.Errorf("%s, joined with other clocks: panic %q, want %q", name, got, want)
+			}
+			if p, ok := both.TryEnter(1); ok != (name != "real by Hold") {
+				b.Errorf("%s: TryEnter is %v", name, ok)
+			} else if ok {
+				p.Leave(nil)
+			}
+		}
+
+		// A hold goes by the clock that another one got.
+		first, second := slots(), slots()
+		both := gate.All(first, second)
+		gate.All(first, mocked())
+		second.Hold(time.Second)
+		b.Advance(time.Second - 1)
+		if d := heldFor(both); d != 1 {
+			b.Errorf("held for %v, want 1ns", d)
+		}
+		b.Advance(1)
+		if _, ok := both.TryEnter(1); !ok {
+			b.Error("refused after the hold")
+		}
+	})
 }
 
 // A key with slots alone is held by the clock of its Keyed, also if other keys or composites are between.

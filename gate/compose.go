@@ -57,6 +57,8 @@ type compound interface {
 	// pinKeys is described at Composite.pinKeys, and addGates at Composite.gatesOf. addGates also adds the gate
 	// itself, if it is that of a key with the number born.
 	pinKeys(ctx context.Context, wait bool, c costs, t *keyPass) error
+	// nameIn is described at keyed.
+	nameIn(keys map[uint64]string)
 	addGates(all []keyedGate, keys []pinnedKey, c costs, by func(inner []share) []share, born uint64) ([]keyedGate, []pinnedKey)
 }
 
@@ -114,11 +116,9 @@ func (a *Composite) init() {
 	}
 	a.whole.set = &a.hold.set
 	a.whole.set.Init(queues...)
+	a.whole.set.Count(&a.entered().waits)
 	a.whole.set.View(func(int64) {
-		for _, h := range a.holds {
-			clk = one(clk, h.to.Clock()) // once more: a member may have got its clock since
-		}
-		a.goBy(clk)
+		a.shareClock(clk) // looks for two clocks once more: a member may have got one since
 		if len(a.outside) > 0 {
 			a.track()
 		}
@@ -128,13 +128,16 @@ func (a *Composite) init() {
 // makeHolds makes a hold for each member with a schedule. Those that Hold sets come first, then those of
 // composites that are members.
 func (a *Composite) makeHolds(clk *timing.Clock) {
-	a.hold.init(clk, nil)
+	share := &holdClock{number: queue.Number()}
+	a.hold.init(clk, nil, share)
+	a.hold.by = a.entered()
 	theirs := a.holds[1:]
 	a.holds = a.holds[:1:1]
 	for _, m := range a.inside {
 		if b, ok := m.to.(bucketed); ok {
 			h := &hold{}
-			h.init(clk, b)
+			h.init(clk, b, share)
+			h.by = a.entered()
 			a.holds = join(a.holds, h, m.by)
 		}
 	}

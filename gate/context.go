@@ -30,7 +30,7 @@ func WithPass(ctx context.Context, p Pass) context.Context {
 // PassOf returns the pass of the job, item, attempt or request that ctx belongs to, and false if there is
 // none. Use it to settle the cost of work for which another package has entered the gate.
 //
-// Where work without a gate runs inside work with one, such as a stage without a gate inside a job, that is the pass
+// Work without a gate may run inside work with one, such as a stage without a gate inside a job. Then that is the pass
 // of the outer work. All inner pieces share it, and it can be settled once.
 //
 // Settle the pass, but don't leave it: the package that has entered does. [Pass.Settle] may come before or

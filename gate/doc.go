@@ -64,6 +64,17 @@
 // does. A first waiter that was overtaken too often waits at all members: then each of them counts. The
 // example of the package is a program that does this.
 //
+// # Seeing what gates do
+//
+// [Named] gives a gate a name, and [fmt.Println] prints it in one line:
+//
+//	api: 100/s burst 1, 37 waiting, next in 8ms
+//
+// [Stats] count entries, and for how long they have waited: for those admitted, Waited is the time lost to the limit.
+// [Explain] says of the first waiters which gate keeps them back, and what comes next. [Track] finds passes that were
+// never left. [Observe] tells an [Observer] what happens, for logs, metrics and traces; [LogObserver] is one for
+// log/slog. In a trace of package runtime/trace, each wait is a region with the name of its gate.
+//
 // # Testing
 //
 // Run the test in a testing/synctest bubble. Without a Clock in the options, time passes there by itself,

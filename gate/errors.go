@@ -27,8 +27,9 @@ type CapacityError struct {
 	Capacity int // the most that the gate admits at once
 	// Limit names what sets the capacity: "burst" for a Rate or an Adaptive. It is "" for other gates.
 	Limit string
-	// Gate names the member of an [All] that has too little capacity, by its place, its kind and its plan.
-	// An example is "gate 2, a Window of 90000 per 1m0s". It is "" for a gate that was entered by itself.
+	// Gate names the member of an [All] that has too little capacity, by its place, its kind and its plan. An
+	// example is "gate 2, a Window of 90000 per 1m0s". With a name, see [Named], it is
+	// `gate 2, "tokens", a Window of 90000 per 1m0s`. It is "" for a gate that was entered by itself.
 	Gate string
 }
 
@@ -89,13 +90,13 @@ func (e *ThrottledError) Error() string {
 // Unwrap returns Err.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// isThrottle reports whether err, of a pass that is left, is or wraps a *ThrottledError.
-func isThrottle(err error) bool {
+// throttleOf returns the *ThrottledError that err, of a pass that is left, is or wraps, or nil.
+func throttleOf(err error) *ThrottledError {
 	if err == nil {
-		return false
+		return nil
 	}
-	t, ok := errors.AsType[*ThrottledError](err)
-	return ok && t != nil
+	t, _ := errors.AsType[*ThrottledError](err)
+	return t
 }
 
 // Throttled returns a *[ThrottledError] that wraps cause. Return it from the work when the far side refuses a

@@ -147,6 +147,8 @@ func (p Pass) Learns() bool {
 		return k.learns()
 	case *keyPass:
 		return k.pass.Learns()
+	case *openPass:
+		return k.pass.Learns()
 	}
 	return false
 }
@@ -203,7 +205,10 @@ func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) er
 // Stats are the statistics of a gate at one instant. Every gate of this package has a method Stats. Use
 // [StatsOf] for a gate of unknown type.
 type Stats struct {
-	// Granted is the number of entries admitted so far.
+	// Granted is the number of entries admitted so far. Like the other counts, up to WaitedInVain, it never falls. An
+	// entry that a limit admits may be taken back at once, because its context ends or a gate from elsewhere refuses
+	// it. If Stats were asked for in between, it is counted until another one makes up for it. A Keyed goes on counting
+	// it if the key is forgotten before that.
 	Granted uint64
 
 	// Refused is the number of entries refused: by TryEnter, for their cost, or for their deadline.
@@ -219,6 +224,22 @@ type Stats struct {
 	// Forfeited is the number of tokens of a Rate or an Adaptive that were lost. They fell due while
 	// callers or alarms were late by more than the slack. For a composite it is the highest of any member.
 	Forfeited uint64
+
+	// Waited is the sum of the waits of all entries that were admitted, from their arrival to their grant. A member
+	// of a composite counts the part for which it kept the entries back. Time at gates from elsewhere, and at what
+	// [Of] returns, is not counted. A [Concurrency] by itself, which has no clock, goes by the real one.
+	Waited time.Duration
+
+	// WaitedInVain is the sum of the waits of entries that gave up, or were refused after a wait.
+	WaitedInVain time.Duration
+
+	// Longest is how long the first of the waiting entries has been waiting.
+	Longest time.Duration
+
+	// Left is the highest cost that the gate would admit now if no entry waited. It is the highest int if there is
+	// no limit, and 0 during a hold. It is negative if it is not known: for what [Of] returns, and for a key that is
+	// not remembered. For a composite it is the least of any member of this package, and for a Keyed that of any key.
+	Left int
 
 	// Waiting is the number of entries that wait now. A member of a composite counts those that it keeps
 	// back; see What keeps callers back in the package's documentation.

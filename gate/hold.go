@@ -25,14 +25,35 @@ import (
 type hold struct {
 	single
 	bucket
-	of     bucketed // the member; nil: the hold has no bucket to empty
-	active bool     // the hold is not past; follow clears it
+	of     bucketed   // the member; nil: the hold has no bucket to empty
+	active bool       // the hold is not past; follow clears it
+	share  *holdClock // shared by the holds of a composite; guarded by the lock
+
+	by *Composite // the one that is held
+}
+
+// holdClock is the clock of all holds that have a composite in common, directly or through other holds. An entry of
+// that composite waits for all of them, so they go by one clock, although each gets it when it is first needed.
+type holdClock struct {
+	clk    *timing.Clock // nil: they have none yet
+	into   *holdClock    // the one that this was merged into, or nil
+	number uint64        // fixed: younger ones are merged into older ones, so that no chain of them grows
+}
+
+// shared returns the holdClock of the hold. The lock is held.
+func (h *hold) shared() *holdClock {
+	for h.share.into != nil {
+		h.share = h.share.into
+	}
+	return h.share
 }
 
 // init makes a limit that holds nothing.
-func (h *hold) init(clk *timing.Clock, of bucketed) {
-	h.of = of
+func (h *hold) init(clk *timing.Clock, of bucketed, share *holdClock) {
+	h.of, h.share = of, share
 	h.Queue.Init(h, clk, true)
+	h.counts = &counts{number: h.Number()}
+	h.what.name = "all"
 	h.Bypass(true)
 	h.state = schedule.New(0, 0, 0, 0)
 }
@@ -125,7 +146,7 @@ func (h *hold) Arrive(now int64) int64 {
 
 // clock takes the lock: a hold may get its clock late.
 func (h *hold) clock() (clk *timing.Clock) {
-	h.View(func(int64) { clk = h.Clock() })
+	h.View(func(int64) { clk = h.shared().clk })
 	return clk
 }
 
@@ -146,6 +167,7 @@ func (h *hold) Stats() (s Stats) {
 		active := h.follow(now)
 		s = h.stats(now, h.state.Held())
 		s.Idle = !active && s.Waiting == 0
+		s.Left, _ = h.present(now)
 	})
 	return s
 }
@@ -156,7 +178,8 @@ func (h *hold) Stats() (s Stats) {
 // Hold never shortens a hold. It does nothing if d is not positive.
 //
 // A composite of Concurrency gates alone has no clock. It gets that of the first All that names it beside a gate
-// with a clock. If it is held before, it gets the clock of the [Keyed] that it belongs to, or else the real one.
+// with a clock. If it is held before, it gets the clock of the [Keyed] that it belongs to, or else the real one. All
+// composites that are members of one All have one clock, also if they get it later.
 func (a *Composite) Hold(d time.Duration) { a.holdBy(nil, d) }
 
 // holdBy is Hold for the function holdBy.
@@ -176,31 +199,52 @@ func (a *Composite) holdBy(clk *timing.Clock, d time.Duration) bool {
 		a.goBy(clk)
 		return queue.None
 	})
+	longer := false
 	h.Change(func(now int64) queue.Effect {
 		until := timing.Later(now, d)
+		longer = !h.active || until > h.state.Held()
 		for _, o := range a.holds[:a.own] {
 			o.to.begin(now, until)
 		}
 		return queue.Later
 	})
+	a.hold.heldFor(longer, d)
 	return true
 }
 
-// goBy gives a clock to the holds that have none yet: that of the others, or clk if none has one. So all holds of an
-// entry go by one clock. A nil clk is no clock. goBy returns the clock that the holds have now. The lock is held.
+// goBy gives a clock to the holds that have none yet: the one that they share, or clk if there is none. A nil clk is no
+// clock. goBy returns the clock that the holds have now. The lock is held.
 func (a *Composite) goBy(clk *timing.Clock) *timing.Clock {
+	d := a.hold.shared()
+	if d.clk == nil {
+		d.clk = clk
+	}
 	for _, h := range a.holds {
-		if c := h.to.Clock(); c != nil {
-			clk = c
-			break
+		if d.clk != nil && h.to.Clock() == nil {
+			h.to.SetClock(d.clk)
+		}
+	}
+	return d.clk
+}
+
+// shareClock makes all holds go by one clock: clk, or the one that some of them have. It panics if there are two. The
+// lock is held.
+func (a *Composite) shareClock(clk *timing.Clock) {
+	for _, h := range a.holds {
+		clk = one(clk, h.to.shared().clk)
+	}
+	oldest := a.hold.shared()
+	for _, h := range a.holds {
+		if o := h.to.shared(); o.number < oldest.number {
+			oldest = o
 		}
 	}
 	for _, h := range a.holds {
-		if clk != nil && h.to.Clock() == nil {
-			h.to.SetClock(clk)
+		if o := h.to.shared(); o != oldest {
+			o.into = oldest
 		}
 	}
-	return clk
+	a.goBy(clk)
 }
 
 // Resume ends the hold that [Composite.Hold] has begun, now and for all waiters at once. Use it when the far side
@@ -214,10 +258,13 @@ func (a *Composite) Resume() {
 	if a.holds == nil {
 		panicOnZero()
 	}
+	held := false
 	a.hold.Change(func(now int64) queue.Effect {
+		held = a.hold.active && a.hold.state.Held() > now
 		for _, o := range a.holds[:a.own] {
 			o.to.resume(now)
 		}
 		return queue.Sooner
 	})
+	a.hold.resumed(held)
 }

@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/benbjohnson/clock"
+
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/internal/bubble"
+	"github.com/escapement-go/escapement/pace"
 )
 
 // Debts of a Window count even if their sum is beyond what an int holds: those that still count are not forgotten
@@ -123,5 +129,134 @@ func TestKeyedHugeDebts(t *testing.T) {
 			b.Errorf("%d tokens are in use, want %d", used, math.MaxInt)
 		}
 		b.Advance(time.Hour)
+	})
+}
+
+// blockingClock is a mock that does not answer, when it is next asked, until it is told to.
+type blockingClock struct {
+	*clock.Mock
+	block         *atomic.Bool
+	asked, answer chan bool
+}
+
+func (c blockingClock) Since(t time.Time) time.Duration {
+	if c.block.CompareAndSwap(true, false) {
+		c.asked <- true
+		<-c.answer
+	}
+	return c.Mock.Since(t)
+}
+
+// Thousands of these entries that are left at once, while another goroutine has the lock, are counted, too. Entries
+// that cost 1 free no slot beside them.
+func TestConcurrencyHugeDebtsAtOnce(t *testing.T) {
+	const n = 10_000
+	g := gate.NewConcurrency(n)
+	clk := blockingClock{clock.NewMock(), &atomic.Bool{}, make(chan bool), make(chan bool)}
+	rate := gate.NewRate(pace.PerHour(1), &gate.RateOptions{Clock: clk})
+	gate.All(g, rate) // so they share a lock
+	var passes []gate.Pass
+	for range n {
+		p, _ := g.TryEnter(1)
+		passes = append(passes, p)
+	}
+	for i, p := range passes[:n/2] {
+		p.Settle(math.MaxInt)
+		passes[n/2+i].Leave(nil)
+		if _, ok := g.TryEnter(1); ok {
+			t.Fatalf("admitted beside %d entries that cost more than all slots", i+1)
+		}
+	}
+	passes = passes[:n/2]
+	var all sync.WaitGroup
+	clk.block.Store(true)
+	all.Go(func() { rate.SetBurst(2) }) // it holds the lock until the clock answers
+	<-clk.asked
+	for _, p := range passes {
+		all.Go(func() { p.Leave(nil) })
+	}
+	for range 100 {
+		runtime.Gosched()
+	}
+	clk.answer <- true
+	all.Wait()
+	if s := g.Stats(); s.InUse != 0 || !s.Idle {
+		t.Errorf("in the end: %+v", s)
+	}
+	if _, ok := g.TryEnter(n); !ok {
+		t.Error("refused in the end")
+	}
+}
+
+// However many entries of a Concurrency are settled at costs given by mistake, it admits no entry before all but its
+// slots have come back, and counts exactly again after that. Before, 2,048 of them made it forget all.
+func TestConcurrencyHugeDebts(t *testing.T) {
+	const n = 5000
+	bubble.Real(t, func(b *bubble.B) {
+		g := gate.NewConcurrency(n)
+		enter := func() (all []gate.Pass) {
+			for range n {
+				p, _ := g.TryEnter(1)
+				all = append(all, p)
+			}
+			return all
+		}
+		passes := enter()
+		for i, p := range passes {
+			p.Settle(math.MaxInt)
+			if _, ok := g.TryEnter(1); ok {
+				b.Fatalf("admitted beside %d entries that cost more than all slots", i+1)
+			}
+		}
+		if used := g.Stats().InUse; used < n*min(1<<40, math.MaxInt/n) {
+			b.Errorf("%d slots are in use", used)
+		}
+		g.SetLimit(n + 1)
+		if _, ok := g.TryEnter(1); ok {
+			b.Error("admitted with one slot more")
+		}
+		g.SetLimit(n)
+		in := make(chan gate.Pass, 1)
+		go func() {
+			p, _ := g.Enter(context.Background(), n)
+			in <- p
+		}()
+		b.Settle()
+		var some sync.WaitGroup
+		for i := range 8 { // they leave at once, and the limit changes meanwhile
+			some.Go(func() {
+				for j := i; j < n-1; j += 8 {
+					passes[j].Leave(nil)
+				}
+			})
+		}
+		for range 50 {
+			g.SetLimit(2 * n)
+			g.SetLimit(n)
+		}
+		some.Wait()
+		b.Settle()
+		if len(in) > 0 || g.Stats().InUse <= n {
+			b.Errorf("%d admitted, %d in use, beside an entry that costs more than all slots", len(in), g.Stats().InUse)
+		}
+		passes[n-1].Leave(nil)
+		b.Settle()
+		if used := g.Stats().InUse; len(in) != 1 || used != n {
+			b.Fatalf("%d admitted, %d in use, want the waiter with %d", len(in), used, n)
+		}
+		(<-in).Leave(nil)
+		if s := g.Stats(); !s.Idle || s.InUse != 0 {
+			b.Errorf("%+v, want it idle", s)
+		}
+		passes = enter()
+		if _, ok := g.TryEnter(1); ok {
+			b.Error("one too many is admitted")
+		}
+		for _, p := range passes {
+			p.Leave(nil)
+		}
+		if used := g.Stats().InUse; used != 0 {
+			b.Errorf("%d are in use in the end", used)
+		}
 	})
 }

@@ -222,8 +222,11 @@ func (s *joints) keepPasses() {
 // before slots are freed, because these go to waiters at once.
 func (j *joint) Leave(id uint64, _ int, err error) {
 	j.leave(id)
+	if err != nil && !(j.all.viewing && j.all.learns > 0) { // otherwise the one member tells
+		defer j.all.entered().hold.throttledBy(j.costs().highest(), err)
+	}
 	defer j.release()
-	j.refused = j.all.views && !j.settled && isThrottle(err)
+	j.refused = j.all.views && !j.settled && throttleOf(err) != nil
 	// A gate outside may learn, so it comes before the slots inside. It may also have slots, so it comes
 	// after the members that learn.
 	j.leaveInside(0, len(j.all.holds)+j.all.learns, err)

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -26,6 +25,10 @@ type KeyedOptions struct {
 	// twice that it is forgotten for sure, if its gate is idle. Keys are looked at that often, so a very short
 	// time costs processor time. 0 means 1 minute.
 	Idle time.Duration
+
+	// Name is what logs and metrics call the Keyed and its keys: a key has the name "Name[key]". "" means "keyed" and
+	// a number.
+	Name string
 
 	// Clock is where the time for Idle comes from. A hold of a key goes by it, too, if the key's gates have no
 	// clock. Nil means the real clock.
@@ -66,7 +69,7 @@ func (e *KeysError) Error() string {
 // # Gates from elsewhere
 //
 // A key with a gate from elsewhere can be forgotten when the gate's Stats report Idle. The Keyed asks for the
-// Stats when a pass of the gate is left. While the gate is busy, it asks again, each time after as long as the
+// Stats when the key is new, and when a pass of the gate is left. While the gate is busy, it asks again, each time after as long as the
 // gate has been busy so far, but after Idle at most. It treats a gate of this package in the same way if callers
 // also enter it directly.
 //
@@ -81,16 +84,17 @@ func (e *KeysError) Error() string {
 // Enter checks keys until it has found one to evict, until all are known to be busy, or until its context ends.
 // TryEnter checks at most 256 keys and then refuses; the next call goes on from there.
 type Keyed[K comparable] struct {
-	make func(K) Gate // fixed, as are the three below; nil in the zero Keyed
+	make func(K) Gate // fixed, as are the four below; nil in the zero Keyed
 	max  int
 	idle int64 // nanoseconds
 	clk  *timing.Clock
+	name string
 
 	// keys maps K to *keyGate[K]. It is written under mu and read without, so known needs no lock. A reader
 	// may find a key that is being forgotten: then pin fails.
 	keys sync.Map
 
-	refused, abandoned atomic.Uint64 // entries that got no gate
+	counts // of entries that got no gate
 
 	room room[K]
 }
@@ -114,7 +118,8 @@ func NewKeyed[K comparable](make func(K) Gate, o *KeyedOptions) *Keyed[K] {
 	case o.Idle < 0:
 		panic(fmt.Sprintf("gate: NewKeyed: Idle must not be negative, got %v", o.Idle))
 	}
-	k := &Keyed[K]{make: make, max: o.MaxKeys, idle: int64(o.Idle), clk: timing.New(o.Clock)}
+	k := &Keyed[K]{make: make, max: o.MaxKeys, idle: int64(o.Idle), clk: timing.New(o.Clock), name: o.Name}
+	k.number = queue.Number()
 	if k.max == 0 {
 		k.max = 65536
 	}
@@ -137,10 +142,12 @@ func (k *Keyed[K]) Enter(ctx context.Context, key K, cost int) (Pass, error) {
 		// A done context makes no gate. With a known key, the gate looks at the context itself.
 		if err := timing.Ended(ctx); err != nil {
 			k.abandoned.Add(1)
+			k.tellOf(key, Event{Kind: EventAbandoned, Cost: cost, Err: err})
 			return Pass{}, err
 		}
 		var err error
 		if e, err = k.pin(ctx, true, key); err != nil {
+			k.noGate(key, cost, err)
 			return Pass{}, err
 		}
 	}
@@ -164,6 +171,7 @@ func (k *Keyed[K]) TryEnter(key K, cost int) (Pass, bool) {
 	checkCost("Keyed.TryEnter", cost)
 	e, err := k.pin(context.Background(), false, key)
 	if err != nil {
+		k.noGate(key, cost, nil)
 		return Pass{}, false
 	}
 	entered := false
@@ -191,23 +199,23 @@ func (k *Keyed[K]) Len() int {
 	return len(k.room.line)
 }
 
-// Stats returns the sums over all keys that are remembered: the figures of a key are lost when it is forgotten.
+// Stats returns the sums over all keys. The counts of a key that was forgotten stay in them, so they only grow.
 // Refused includes the entries without room for their key, and Abandoned those that ended before they had a
 // gate. NextDue and HeldFor are the longest of any key.
 func (k *Keyed[K]) Stats() Stats {
 	refused := k.refused.Load()
-	sum := Stats{Refused: refused, NoRoom: refused, Abandoned: k.abandoned.Load(), Idle: true}
+	sum := Stats{Refused: refused, NoRoom: refused, Abandoned: k.abandoned.Load(), Idle: true, Left: unknownLeft}
 	var used total
 	k.room.mu.Lock()
 	line := slices.Clone(k.room.line) // so that entries need not wait for a look at all gates
+	sum.count(k.room.past)            // at the same instant: a key is either in line or in past
 	k.room.mu.Unlock()
 	for _, e := range line {
 		s, ok := StatsOf(e.gate)
-		sum.Granted += s.Granted
-		sum.Refused += s.Refused
-		sum.Abandoned += s.Abandoned
-		sum.Forfeited += s.Forfeited
+		sum.count(s)
 		sum.Waiting += s.Waiting
+		sum.Longest = max(sum.Longest, s.Longest)
+		sum.Left = least(sum.Left, s.Left)
 		used = used.plus(max(s.InUse, 0))
 		sum.NextDue = max(sum.NextDue, s.NextDue)
 		sum.HeldFor = max(sum.HeldFor, s.HeldFor)
@@ -215,6 +223,28 @@ func (k *Keyed[K]) Stats() Stats {
 	}
 	sum.InUse = used.tokens()
 	return sum
+}
+
+// count adds the counts of another gate.
+func (s *Stats) count(of Stats) {
+	s.Granted += of.Granted
+	s.Refused += of.Refused
+	s.NoRoom += of.NoRoom
+	s.Abandoned += of.Abandoned
+	s.Forfeited += of.Forfeited
+	s.Waited += of.Waited
+	s.WaitedInVain += of.WaitedInVain
+}
+
+// uncount takes back what count has added. Below 0 it wraps around.
+func (s *Stats) uncount(of Stats) {
+	s.Granted -= of.Granted
+	s.Refused -= of.Refused
+	s.NoRoom -= of.NoRoom
+	s.Abandoned -= of.Abandoned
+	s.Forfeited -= of.Forfeited
+	s.Waited -= of.Waited
+	s.WaitedInVain -= of.WaitedInVain
 }
 
 // known returns the gate of the key, pinned, or nil if there is none. It takes no lock. The caller must
@@ -250,7 +280,13 @@ func (k *Keyed[K]) pin(ctx context.Context, wait bool, key K) (*keyGate[K], erro
 	// The gate is pinned before other callers can find it.
 	fresh.classify()
 	fresh.pins.Store(1)
-	return k.vacate(ctx, wait, key, fresh)
+	observed := k.notes.Load()
+	k.observeKey(fresh)
+	e, err := k.vacate(ctx, wait, key, fresh)
+	if err == nil && k.notes.Load() != observed {
+		k.observeKey(e) // Observe may not have seen it
+	}
+	return e, err
 }
 
 // newGate makes a gate of the key, which is not remembered yet.

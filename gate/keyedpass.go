@@ -46,7 +46,7 @@ func (e *keyGate[K]) admitted(p Pass, cost int) Pass {
 // Leave are unpinned now.
 func (t *keyPass) admitted(p Pass, cost int) Pass {
 	t.pass = p
-	_, t.forget = p.keeper.(*ticket) // after Leave, a Settle does nothing
+	_, t.forget = p.tracked().keeper.(*ticket) // after Leave, a Settle does nothing
 	kept := t.keys[:0]
 	for _, e := range t.keys {
 		if e.keeps() {

@@ -36,10 +36,13 @@ type room[K comparable] struct {
 	queue   keyQueue[K]   // all keys, by due
 	alarm   *timing.Alarm // rings each Idle as long as there are keys
 	ringing bool          // ring is under way, even if it has released mu for a moment
+	past    Stats         // the counts of all keys that were forgotten, less those that gates had before their key
 }
 
 // add remembers a key, and sets the alarm if it is the first one. mu is held.
 func (r *room[K]) add(e *keyGate[K], now int64) {
+	s, _ := StatsOf(e.gate) // before callers can find it; not 0 if keys share a gate
+	r.past.uncount(s)
 	e.last, e.due = now, now
 	e.gone.Store(now)
 	r.keyed.keys.Store(e.key, e)
@@ -51,8 +54,11 @@ func (r *room[K]) add(e *keyGate[K], now int64) {
 	}
 }
 
-// forget removes a key that has been retired. The last key of the line takes its place. mu is held.
+// forget removes a key that has been retired, and keeps its counts. The last key of the line takes its place. mu is
+// held.
 func (r *room[K]) forget(e *keyGate[K]) {
+	s, _ := StatsOf(e.gate)
+	r.past.count(s)
 	r.keyed.keys.Delete(e.key)
 	heap.Remove(&r.queue, int(e.pos))
 	last := len(r.line) - 1

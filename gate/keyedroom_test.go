@@ -46,7 +46,8 @@ func (a asked) Stats() gate.Stats {
 // With thousands of busy keys a new one is refused without a look at any of them, once they have been
 // looked at, and TryEnter looks at 256 at a time.
 func TestFullKeyedIsBoundedWork(t *testing.T) {
-	const keys, atOnce = 5000, 256
+	const atOnce = 256
+	keys := 1000 + gate.Fewer(4000)
 	bubble.Mock(t, func(b *bubble.B) {
 		var looks atomic.Int64
 		clk := counting{b.Clock(), &looks}
@@ -101,7 +102,7 @@ func TestFullKeyedIsBoundedWork(t *testing.T) {
 
 // One key of thousands that can be forgotten is found by Enter, wherever it is.
 func TestFullKeyedFindsTheOneThatIsIdle(t *testing.T) {
-	const keys = 3000
+	keys := 500 + gate.Fewer(2500)
 	for _, idle := range []int{0, keys / 2, keys - 1} {
 		bubble.Mock(t, func(b *bubble.B) {
 			k := gate.NewKeyed(func(int) gate.Gate {
@@ -134,13 +135,17 @@ func TestFullKeyedFindsTheOneThatIsIdle(t *testing.T) {
 func TestKeyedLooksAtTheContext(t *testing.T) {
 	const keys = 1000
 	var looks atomic.Int64
-	ctx, cancel := context.WithCancelCause(context.Background())
+	_, cancel := context.WithCancelCause(context.Background())
 	k := gate.NewKeyed(func(int) gate.Gate {
 		return asked{gate.NewConcurrency(1), &looks, func() { cancel(errGone) }}
 	}, &gate.KeyedOptions{MaxKeys: keys})
 	for key := range keys {
 		k.TryEnter(key, 1)
 	}
+	looks.Store(0)
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	cancel = stop
 	_, err := k.Enter(ctx, -1, 1)
 	if n := looks.Load(); err != errGone || n >= keys {
 		t.Errorf("%v after %d looks, want the cause before all keys have been looked at", err, n)

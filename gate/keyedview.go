@@ -66,13 +66,14 @@ func (v Key[K]) resumed() bool {
 	return Resume(e.gate)
 }
 
-// Stats returns the statistics of the key's gate. It makes no gate: a key that is not remembered is Idle.
+// Stats returns the statistics of the key's gate. It makes no gate: a key that is not remembered is
+// Idle, and its Left is not known.
 func (v Key[K]) Stats() Stats {
 	if e, ok := v.keyed().keys.Load(v.key); ok {
 		s, _ := StatsOf(e.(*keyGate[K]).gate)
 		return s
 	}
-	return Stats{Idle: true}
+	return Stats{Idle: true, Left: unknownLeft}
 }
 
 // These are described at compound.

@@ -20,10 +20,17 @@ const never = timing.Never
 type member interface {
 	queue.Limit
 	queued() *queue.Queue
+	lane() *queue.Set // of the entries that want this limit alone
 	part
 	// leave ends an entry, as Pass.Leave does, and returns the mark by which Settle knows it from then on.
 	// It takes the lock itself.
 	leave(c queue.Claim, err error) (mark uint64)
+	// present returns what is left at now, see Stats, and the end of its hold. It is called under the lock.
+	present(now int64) (left int, held int64)
+	// gate returns the gate that has the limit.
+	gate() Gate
+	// given returns the name that the gate was given, or "".
+	given() string
 	// describe returns the kind and the plan, for errors: "a Window of 5 per 10s". It takes the lock itself.
 	describe() string
 }
@@ -69,7 +76,9 @@ type part interface {
 
 // kind has what composites and a Keyed must know of a type of limit. It is fixed.
 type kind struct {
+	name     string // of gates that were given none, before their number
 	capacity string // the name of its capacity in errors; "": capacity
+	answers  bool   // entries have to wait until others leave, and it is not known when
 	learns   bool   // Leave learns from errors: it comes before others free slots for waiters
 	keeps    bool   // a pass matters until it is left, however long that takes
 }
@@ -78,39 +87,45 @@ type kind struct {
 const unknown = math.MaxInt64
 
 // counts are the entries that a gate did not admit. They are atomic because callers count their own
-// failures without the lock.
-type counts struct{ refused, abandoned atomic.Uint64 }
+// failures without the lock. What is set by Named, Observe and Track is beside them.
+type counts struct {
+	number             uint64 // fixed: higher than those of gates that were made earlier
+	refused, abandoned atomic.Uint64
+	notes              atomic.Pointer[notes] // nil: nothing was set
+}
 
 // ended returns the cause if the context has ended, and counts the entry as abandoned then.
-func (c *counts) ended(ctx context.Context) error {
+func (c *counts) ended(ctx context.Context, cost int) error {
 	err := timing.Ended(ctx)
 	if err != nil {
 		c.abandoned.Add(1)
+		c.tell(Event{Kind: EventAbandoned, Cost: cost, Err: err})
 	}
 	return err
 }
 
 // failed counts an entry that its queue did not admit. It turns the queue's error into one of this package, for
-// the caller. of returns the name of the capacity of the limit with that number and, in a composite, the gate.
-func (c *counts) failed(err error, of func(limit int) (capacity, gate string)) error {
+// the caller, and says what has happened to the entry. of returns the name of the capacity of the limit with that
+// number and, in a composite, the gate.
+func (c *counts) failed(err error, of func(limit int) (capacity, gate string)) (EventKind, error) {
 	switch e := err.(type) {
 	case *queue.TooLate:
 		c.refused.Add(1)
 		_, gate := of(e.Limit)
-		return &DeadlineError{Wait: e.Wait, Gate: gate}
+		return EventRefused, &DeadlineError{Wait: e.Wait, Gate: gate}
 	case *queue.TooMuch:
 		c.refused.Add(1)
 		capacity, gate := of(e.Limit)
 		switch {
 		case e.Capacity > 0:
-			return &CapacityError{Cost: e.Cost, Capacity: e.Capacity, Limit: capacity, Gate: gate}
+			return EventRefused, &CapacityError{Cost: e.Cost, Capacity: e.Capacity, Limit: capacity, Gate: gate}
 		case gate == "": // only an Adaptive that has given up admits nothing at all
-			return ErrGaveUp
+			return EventRefused, ErrGaveUp
 		}
-		return fmt.Errorf("gate: All: %s: %w", gate, ErrGaveUp)
+		return EventRefused, fmt.Errorf("gate: All: %s: %w", gate, ErrGaveUp)
 	}
 	c.abandoned.Add(1)
-	return err
+	return EventAbandoned, err
 }
 
 // single has the queue of a limit, and the set of the entries that want this limit alone. Each limit embeds it.
@@ -119,7 +134,7 @@ type single struct {
 	queue.Queue
 	set  queue.Set
 	what kind
-	counts
+	*counts
 }
 
 // init makes the queue of l, which embeds s. clk is nil for a limit that does not depend on time.
@@ -127,9 +142,13 @@ func (s *single) init(l queue.Limit, clk *timing.Clock, what kind) {
 	s.what = what
 	s.Queue.Init(l, clk, false)
 	s.set.Init(&s.Queue)
+	if s.counts == nil {
+		s.counts = &counts{number: s.Number()}
+	}
 }
 
 func (s *single) queued() *queue.Queue { return &s.Queue }
+func (s *single) lane() *queue.Set     { return &s.set }
 func (s *single) born() uint64         { return s.Number() }
 func (s *single) kind() kind           { return s.what }
 func (s *single) clock() *timing.Clock { return s.Clock() }
@@ -138,17 +157,22 @@ func (s *single) clock() *timing.Clock { return s.Clock() }
 // context has not ended. The queue checks it again only while the entry waits.
 func (s *single) enter(ctx context.Context, cost int) (mark uint64, err error) {
 	claims := [1]queue.Claim{{Cost: cost}}
-	if err := s.set.Enter(ctx, claims[:]); err != nil {
-		return 0, s.failed(err, func(int) (string, string) { return s.what.capacity, "" })
+	wait, err := s.set.Enter(ctx, claims[:], s)
+	kind := EventAdmitted
+	if err != nil {
+		kind, err = s.failed(err, func(int) (string, string) { return s.what.capacity, "" })
 	}
-	return claims[0].Mark, nil
+	if wait != queue.NoWait || err != nil {
+		s.decided(kind, cost, wait, err)
+	}
+	return claims[0].Mark, err
 }
 
 // tryEnter is enter without waiting. It counts a refusal.
 func (s *single) tryEnter(cost int) (mark uint64, ok bool) {
 	claims := [1]queue.Claim{{Cost: cost}}
 	if !s.set.TryEnter(claims[:]) {
-		s.refused.Add(1)
+		s.refuse(cost)
 		return 0, false
 	}
 	return claims[0].Mark, true
@@ -170,8 +194,12 @@ func (s *single) stats(now, held int64) Stats {
 		Refused:   s.refused.Load(),
 		Abandoned: s.abandoned.Load(),
 		Waiting:   i.Waiting,
-		NextDue:   span(now, i.NextDue),
-		HeldFor:   heldFor(now, held),
+
+		Waited:       time.Duration(i.Waited),
+		WaitedInVain: time.Duration(i.InVain),
+		Longest:      time.Duration(i.Longest),
+		NextDue:      span(now, i.NextDue),
+		HeldFor:      heldFor(now, held),
 	}
 }
 

@@ -39,6 +39,7 @@ func TestModelConcurrency(t *testing.T) {
 			m := &slotModel{size: size}
 			p := newPlot(s, g, m, late)
 			p.holds = true
+			p.timeless = s.mock != nil
 			p.costs = func(a int64) int { return 1 + int(a/3)%(m.size+1)*int(a%2) }
 			p.adjust = func(q *modelQueue, _, cost, actual int) {
 				m.used += actual - cost

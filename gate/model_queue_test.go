@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +26,7 @@ import (
 // clock; instants are nanoseconds since it began.
 
 // Cases are cheap here: so many, unless the command line says otherwise.
-var _ = flag.Set("rapid.checks", "300")
+var _ = flag.Set("rapid.checks", strconv.Itoa(gate.Fewer(300)))
 
 // noInstant is the instant that does not come, or is not known.
 const noInstant = math.MaxInt64
@@ -63,6 +65,11 @@ type modelQueue struct {
 	others  []*modelQueue             // references of what may have happened instead, until plot.each takes them
 
 	granted, refused, abandoned uint64
+
+	came         map[int]int64 // when the entries came
+	waited, vain time.Duration // of those that were forgotten
+
+	timeless bool // the gate does not count waits by the clock of the case
 }
 
 type waiter struct {
@@ -186,6 +193,10 @@ func (q *modelQueue) enter(w *waiter, try bool) {
 	q.look()
 	defer q.settled()
 	w.since = q.now
+	if q.came == nil {
+		q.came = map[int]int64{}
+	}
+	q.came[w.id] = q.now
 	if w.cost > q.capacity() && !try {
 		q.decide(w.id, &gate.CapacityError{Cost: w.cost, Capacity: q.capacity()})
 		return
@@ -760,11 +771,29 @@ func (p *plot) compare(q *modelQueue) error {
 func (p *plot) stats() error {
 	got, _ := gate.StatsOf(p.gate)
 	return p.keep(func(q *modelQueue) error {
-		if want := q.stats(); got != want {
+		want := q.stats()
+		if q.timeless {
+			want.Waited, want.WaitedInVain, want.Longest = got.Waited, got.WaitedInVain, got.Longest
+		}
+		if got != want {
 			return fmt.Errorf("statistics:\n got %+v\nwant %+v", got, want)
 		}
 		return nil
 	})
+}
+
+// wait returns how long an entry has waited, if it was admitted, and if it was not.
+func (q *modelQueue) wait(id int) (waited, vain time.Duration) {
+	f := q.fates[id]
+	came, ok := q.came[id]
+	switch wait := time.Duration(f.at - came); {
+	case !ok:
+		return 0, 0 // its context had ended before
+	case f.err == nil:
+		return wait, 0
+	default:
+		return 0, wait
+	}
 }
 
 func (q *modelQueue) stats() gate.Stats {
@@ -774,6 +803,16 @@ func (q *modelQueue) stats() gate.Stats {
 		HeldFor: time.Duration(max(0, q.heldUntil()-q.now)),
 		Idle:    len(q.waiting) == 0 && q.idle(q.now),
 	}
+	want.Waited, want.WaitedInVain = q.waited, q.vain
+	for id := range q.fates {
+		waited, vain := q.wait(id)
+		want.Waited += waited
+		want.WaitedInVain += vain
+	}
+	if len(q.waiting) > 0 {
+		want.Longest = time.Duration(q.now - q.came[q.waiting[0].id])
+	}
+	want.Left = sort.Search(q.capacity(), func(n int) bool { return q.due(q.now, q.arrive(q.now), n+1) > q.now })
 	due := int64(noInstant)
 	if len(q.waiting) > 0 {
 		due = q.due(q.now, q.waiting[0].since, q.waiting[0].cost)
@@ -794,8 +833,6 @@ func checkModel(t *testing.T, lates []time.Duration, draw func(*rapid.T, time.Du
 	rapid.Check(t, func(rt *rapid.T) {
 		late := rapid.SampledFrom(lates).Draw(rt, "late")
 		mock := rapid.Bool().Draw(rt, "mock")
-		if !mock && late == 0 {
-		}
 		if err := play(t, mock, late, draw(rt, late)); err != nil {
 			rt.Fatal(err)
 		}

@@ -21,6 +21,7 @@ type bucketModel struct {
 	full  *big.Rat // the instant at which the bucket is full
 
 	late, floor, held int64
+	began             int64 // when the hold began
 	ends              bool  // the end of the hold has yet to leave one token
 	changed           int64 // what was granted before without being tracked gets nothing back
 
@@ -234,13 +235,20 @@ func (m *bucketModel) hold(now, until int64) {
 	if until <= m.held {
 		return
 	}
+	if m.held <= now {
+		m.began = now
+	}
 	m.held, m.floor, m.late, m.ends = until, max(m.floor, until), 0, true
 	m.changed = max(m.changed, until)
 }
 
 func (m *bucketModel) resume(now int64) {
-	if m.held > now {
-		m.held, m.floor, m.changed = now, now, now
+	if m.held <= now {
+		return
+	}
+	m.held, m.floor, m.changed = now, now, now
+	if m.began == now { // entries of this instant from before the hold get nothing back
+		m.tracked, m.changed = m.tracked || !m.rate.IsUnlimited(), now+1
 	}
 }
 

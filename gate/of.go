@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/escapement-go/escapement/internal/queue"
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
@@ -25,14 +26,15 @@ func Of(w interface {
 	if isNil(w) {
 		panic(fmt.Sprintf("gate: Of: the limiter must not be nil, got %s", typedNil(w)))
 	}
-	return &of{w: w}
+	return &of{w: w, counts: counts{number: queue.Number()}}
 }
 
 // of is the gate that Of returns. It only counts entries: the limiter has its own lock and queue.
 type of struct {
-	w                           interface{ Wait(context.Context) error }
-	granted, refused, abandoned atomic.Uint64
-	waiting                     atomic.Int64
+	w       interface{ Wait(context.Context) error }
+	granted atomic.Uint64
+	waiting atomic.Int64
+	counts
 }
 
 // Enter returns the zero Pass, because the limiter needs no Leave. An entry that fails counts as abandoned if
@@ -53,8 +55,10 @@ func (g *of) Enter(ctx context.Context, cost int) (Pass, error) {
 		g.granted.Add(1)
 	case timing.Ended(ctx) != nil:
 		g.abandoned.Add(1)
+		g.decided(EventAbandoned, cost, queue.NoWait, err)
 	default:
 		g.refused.Add(1)
+		g.decided(EventRefused, cost, queue.NoWait, err)
 	}
 	return Pass{}, err
 }
@@ -81,7 +85,7 @@ func (g *of) TryEnter(cost int) (Pass, bool) {
 		g.granted.Add(1)
 		return Pass{}, true
 	}
-	g.refused.Add(1)
+	g.refuse(cost)
 	return Pass{}, false
 }
 
@@ -95,5 +99,6 @@ func (g *of) Stats() Stats {
 		Refused:   g.refused.Load(),
 		Abandoned: g.abandoned.Load(),
 		Waiting:   int(g.waiting.Load()),
+		Left:      unknownLeft,
 	}
 }

@@ -49,12 +49,12 @@ func TestOfWaitsCostTimes(t *testing.T) {
 	ctx, full := context.Background(), errors.New("full")
 	w := &waits{}
 	g := gate.Of(w)
-	w.do = func() { statsOf(t, g, gate.Stats{Waiting: 1}) }
+	w.do = func() { statsOf(t, g, gate.Stats{Left: -1, Waiting: 1}) }
 	if _, err := g.Enter(ctx, 3); err != nil || w.calls != 3 {
 		t.Errorf("%v after %d calls of Wait, want 3", err, w.calls)
 	}
 	w.do = nil
-	statsOf(t, g, gate.Stats{Granted: 1})
+	statsOf(t, g, gate.Stats{Left: -1, Granted: 1})
 
 	w = &waits{err: full}
 	g = gate.Of(w)
@@ -64,7 +64,7 @@ func TestOfWaitsCostTimes(t *testing.T) {
 	if _, ok := g.TryEnter(1); ok || w.calls != 2 {
 		t.Error("a limiter that can't be asked was waited for")
 	}
-	statsOf(t, g, gate.Stats{Refused: 2})
+	statsOf(t, g, gate.Stats{Left: -1, Refused: 2})
 }
 
 // A limiter's WaitN is for costs above 1, its Allow for a cost of 1.
@@ -91,7 +91,7 @@ func TestOfWaitN(t *testing.T) {
 	if refused || !allowed || dear || w.asked != 2 {
 		t.Errorf("TryEnter: %v where the limiter refuses, %v where it allows, %v at a cost of 2; it was asked %d times", refused, allowed, dear, w.asked)
 	}
-	statsOf(t, g, gate.Stats{Granted: 4, Refused: 3})
+	statsOf(t, g, gate.Stats{Left: -1, Granted: 4, Refused: 3})
 }
 
 // A context that has ended gives its cause, whatever the limiter says; an entry that the limiter let in
@@ -107,14 +107,14 @@ func TestOfContext(t *testing.T) {
 	if _, err := g.Enter(ctx, 1); err != cause || w.calls != 2 {
 		t.Errorf("ended before: %v after %d calls, want %v without another", err, w.calls-1, cause)
 	}
-	statsOf(t, g, gate.Stats{Abandoned: 2})
+	statsOf(t, g, gate.Stats{Left: -1, Abandoned: 2})
 
 	ctx, cancel = context.WithCancelCause(context.Background())
 	g = gate.Of(&waits{do: func() { cancel(cause) }})
 	if _, err := g.Enter(ctx, 1); err != nil {
 		t.Errorf("let in as the context ended: %v", err)
 	}
-	statsOf(t, g, gate.Stats{Granted: 1})
+	statsOf(t, g, gate.Stats{Left: -1, Granted: 1})
 }
 
 // What a composite's outer gate refuses costs its other members nothing.

@@ -9,8 +9,8 @@ import (
 // This file enters and leaves the members of a composite that are gates from elsewhere.
 
 // enterOutside enters the gates outside, one after the other. If one of them fails or panics, it undoes the
-// whole entry. No lock is held: such a gate may wait, or call this package.
-func (a *Composite) enterOutside(ctx context.Context, j *joint) error {
+// whole entry, and says what has happened to it. No lock is held: such a gate may wait, or call this package.
+func (a *Composite) enterOutside(ctx context.Context, j *joint) (EventKind, error) {
 	failure := errUndone // the error of Leave, if a gate panics
 	a.at.Add(1)
 	defer func() {
@@ -27,18 +27,18 @@ func (a *Composite) enterOutside(ctx context.Context, j *joint) error {
 		}
 		p, err := g.to.Enter(ctx, cost)
 		if err != nil {
+			failure = err
 			if timing.Ended(ctx) != nil {
 				a.hold.abandoned.Add(1)
-			} else {
-				a.hold.refused.Add(1)
+				return EventAbandoned, err
 			}
-			failure = err
-			return err
+			a.hold.refused.Add(1)
+			return EventRefused, err
 		}
 		j.entered(p, g)
 	}
 	failure = nil
-	return nil
+	return EventAdmitted, nil
 }
 
 // tryOutside is enterOutside for TryEnter. It also refuses the entry if a hold has begun meanwhile.

@@ -12,7 +12,8 @@ import (
 
 // No entry is refused because another one is faster: as long as there is room, all get in at once.
 func TestTryEnterInParallel(t *testing.T) {
-	const callers, each = 4, 25_000 // so many that they meet
+	const callers = 4
+	each := meetings(25_000) // so many that they meet
 	for name, g := range map[string]gate.Gate{
 		"Rate":        gate.NewRate(pace.PerHour(1), &gate.RateOptions{Burst: callers * each}),
 		"Window":      gate.NewWindow(callers*each, time.Hour, nil),

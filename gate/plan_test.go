@@ -600,3 +600,47 @@ func TestAllOfFew(t *testing.T) {
 		t.Errorf("%d in use", in)
 	}
 }
+
+// An AdaptiveConcurrency without an entry in flight admits one of more than its limit: that is what is left.
+func TestLeftAboveLimit(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewAdaptiveConcurrency(7, &gate.AdaptiveConcurrencyOptions{Clock: b.Clock()})
+		p, _ := g.TryEnter(1)
+		p.Leave(gate.Throttled(0, nil))
+		if g.Limit() >= 7 || g.Stats().Left != 7 || gate.All(g).Stats().Left != 7 {
+			b.Errorf("limit %d, %+v", g.Limit(), g.Stats())
+		}
+		if _, ok := g.TryEnter(8); ok {
+			b.Error("more than is left was admitted")
+		}
+		if _, ok := g.TryEnter(7); !ok || g.Stats().Left != 0 {
+			b.Errorf("%v, %+v", ok, g.Stats())
+		}
+	})
+}
+
+// Names and keys can be any text. One that can't be printed as it is, is quoted, so that a gate stays in its line.
+func TestStringIsOneLine(t *testing.T) {
+	const name = "a\nb: 100/s\x1b[2J"
+	odd := gate.Named(name, gate.NewConcurrency(1))
+	tenants := gate.NewKeyed(func(string) gate.Gate { return gate.NewConcurrency(2) }, &gate.KeyedOptions{Name: "tenants\n"})
+	tenants.TryEnter(name, 1)
+	for _, c := range []struct {
+		got  any
+		want string
+	}{
+		{odd, `"a\nb: 100/s\x1b[2J": 1 slot`},
+		{gate.Each(odd), `"a\nb: 100/s\x1b[2J": 1 slot, at a cost of 1`},
+		{gate.Named("both", gate.All(odd, gate.Named("größe 1", gate.NewConcurrency(1)))), `both: all of "a\nb: 100/s\x1b[2J", größe 1`},
+		{gate.Explain(odd), `"a\nb: 100/s\x1b[2J": 1 slot`},
+		{tenants, `"tenants\n": 1 key, 1 in use`},
+		{tenants.For(name), `"tenants\n[a\nb: 100/s\x1b[2J]": 2 slots, 1 in use`},
+	} {
+		if got := fmt.Sprint(c.got); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+	if gate.NameOf(odd) != name {
+		t.Error("the name itself must stay as it is")
+	}
+}

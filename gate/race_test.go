@@ -235,13 +235,24 @@ func TestRaceAll(t *testing.T) {
 	}
 }
 
+// meetings returns n, or a tenth of it on one processor, where goroutines that would meet take turns.
+func meetings(n int) int {
+	if runtime.GOMAXPROCS(0) == 1 {
+		return n / 10
+	}
+	return n
+}
+
 // As many goroutines as there are, at the same moment, for one place less than that: one
 // of them is refused, and only one.
 func TestRaceForTheLastPlace(t *testing.T) {
 	const goroutines = 3
 	rounds := 1000
-	if runtime.GOMAXPROCS(0) == 1 {
+	switch procs := runtime.GOMAXPROCS(0); {
+	case procs == 1:
 		rounds = 20 // they take turns then
+	case procs > runtime.NumCPU():
+		rounds = 200 // their threads take turns, and a round lasts as long as one of them waits
 	}
 	for name, gates := range map[string]func() gate.Gate{
 		"rate":           func() gate.Gate { return gate.NewRate(pace.PerHour(1), &gate.RateOptions{Burst: goroutines - 1}) },

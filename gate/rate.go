@@ -53,8 +53,7 @@ type Rate struct {
 	// whole is nil until an entry needs the lock. It is set once.
 	whole atomic.Pointer[rateLimit]
 
-	number uint64   // fixed: higher than those of limits that were made earlier
-	plan   ratePlan // fixed: what whole starts from
+	plan ratePlan // fixed: what whole starts from
 	counts
 }
 
@@ -90,8 +89,8 @@ func NewRate(r pace.Rate, o *RateOptions) *Rate {
 	misuse.Options("gate: NewRate", r.Valid(), o.Burst, int(o.Precision))
 	g := &Rate{
 		clk:    timing.New(o.Clock),
-		number: queue.Number(),
 		plan:   ratePlan{r, o.Burst, o.Slack, timing.Precision(o.Precision)},
+		counts: counts{number: queue.Number()},
 	}
 	state := g.plan.schedule()
 	g.cell.Store(state.Open(g.clk.Now(), schedule.Shut()))
@@ -109,8 +108,8 @@ func (g *Rate) limit() *rateLimit {
 	if g.clk == nil {
 		panicOnZero()
 	}
-	l := &rateLimit{bucket: bucket{state: g.plan.schedule()}, rate: g}
-	l.init(l, g.clk, kind{capacity: "burst"})
+	l := &rateLimit{bucket: bucket{state: g.plan.schedule()}, single: single{counts: &g.counts}, rate: g}
+	l.init(l, g.clk, g.kind())
 	l.tune(g.plan.rate)
 	if g.whole.CompareAndSwap(nil, l) {
 		return l
@@ -129,7 +128,7 @@ func (l *rateLimit) tune(r pace.Rate) {
 func (g *Rate) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Rate.Enter", ctx, cost)
 	if timing.Closed(ctx.Done()) {
-		return Pass{}, g.ended(ctx)
+		return Pass{}, g.ended(ctx, cost)
 	}
 	mark, v := g.pass(cost)
 	if v != schedule.Taken {
@@ -148,7 +147,7 @@ func (g *Rate) TryEnter(cost int) (Pass, bool) {
 	ok := v == schedule.Taken
 	switch v {
 	case schedule.Refused:
-		g.refused.Add(1)
+		g.refuse(cost)
 	case schedule.Closed:
 		mark, ok = g.limit().tryEnter(cost)
 	}
@@ -177,6 +176,7 @@ func (g *Rate) pass(cost int) (mark uint64, v schedule.Verdict) {
 		if v != schedule.Taken || c.Swap(word, next) {
 			return uint64(now), v
 		}
+		stepAside()
 	}
 }
 
@@ -204,6 +204,7 @@ func (g *Rate) SetRate(r pace.Rate) {
 		l.planned(now)
 		return queue.Later
 	})
+	g.replanned()
 }
 
 // SetBurst changes the burst, at once and for all waiters. The bucket keeps its tokens as far as they fit. A
@@ -219,6 +220,7 @@ func (g *Rate) SetBurst(n int) {
 		l.planned(now)
 		return queue.Later
 	})
+	g.replanned()
 }
 
 // Hold makes the gate admit no entry, waiting or new, until d from now. Use it when the far side asks for a
@@ -229,11 +231,12 @@ func (g *Rate) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	l := g.limit()
+	l, longer := g.limit(), false
 	l.Change(func(now int64) queue.Effect {
-		l.state.Hold(now, timing.Later(now, d))
+		longer = l.hold(now, d)
 		return queue.Later
 	})
+	g.heldFor(longer, d)
 }
 
 // Resume ends a hold now, for all waiters at once. Use it when the far side is known to be back. From then on the
@@ -244,10 +247,12 @@ func (g *Rate) Resume() {
 		panicOnZero()
 	}
 	if l := g.whole.Load(); l != nil { // without it there has been no hold
+		held := false
 		l.Change(func(now int64) queue.Effect {
-			l.state.Resume(now)
+			held = l.resume(now)
 			return queue.Sooner
 		})
+		g.resumed(held)
 	}
 }
 
@@ -258,10 +263,10 @@ func (g *Rate) Stats() (s Stats) {
 			s = l.stats(now, state.Held())
 		} else {
 			s = Stats{Granted: passed, NextDue: span(now, state.Due(state.Arrive(now), 0, 1))}
+			s.Refused, s.Abandoned = g.refused.Load(), g.abandoned.Load()
 		}
-		s.Refused += g.refused.Load()
-		s.Abandoned += g.abandoned.Load()
 		s.Forfeited = state.Forfeited()
+		s.Left = left(state, now)
 		s.Idle = state.Full(now) && s.Waiting == 0
 	})
 	return s
@@ -288,7 +293,7 @@ func (g *Rate) member() member { return g.limit() }
 // All it is its rateLimit.
 func (g *Rate) part() part           { return g }
 func (g *Rate) born() uint64         { return g.number }
-func (g *Rate) kind() kind           { return kind{capacity: "burst"} }
+func (g *Rate) kind() kind           { return kind{name: "rate", capacity: "burst"} }
 func (g *Rate) clock() *timing.Clock { return g.clk }
 func (g *Rate) restsAt(now int64) (at int64) {
 	g.view(func(now int64, state *schedule.Schedule, l *rateLimit, _ uint64) {
@@ -338,7 +343,11 @@ type rateKeeper Rate
 
 func (g *Rate) keeper() Keeper { return (*rateKeeper)(g) }
 
-func (k *rateKeeper) Leave(uint64, int, error) {}
+func (k *rateKeeper) Leave(_ uint64, cost int, err error) {
+	if err != nil {
+		k.throttledBy(cost, err)
+	}
+}
 func (k *rateKeeper) Settle(mark uint64, cost, actual int) {
 	(*Rate)(k).limit().settle(mark, cost, actual)
 }

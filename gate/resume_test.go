@@ -465,3 +465,30 @@ func TestResumeNeverOver(t *testing.T) {
 		}
 	})
 }
+
+// A hold that begins and is resumed at one instant leaves one token, also if an entry of that instant from before it is
+// settled to nothing: had it cost that from the start, there would be no more. An entry from after it gets its token
+// back.
+func TestResumeAtTheInstantOfTheHold(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.NewRate(pace.PerSecond(2), &gate.RateOptions{Burst: 2, Clock: b.Clock()})
+		before, _ := g.TryEnter(1)
+		g.Hold(ms)
+		g.Resume()
+		before.Settle(0)
+		after, ok := g.TryEnter(1)
+		if !ok {
+			b.Fatal("refused after Resume")
+		}
+		if g.Allow() {
+			b.Error("two tokens after Resume")
+		}
+		after.Settle(0)
+		if !g.Allow() {
+			b.Error("an entry from after Resume gets nothing back")
+		}
+		if g.Allow() {
+			b.Error("an entry from after Resume gets too much back")
+		}
+	})
+}

@@ -20,7 +20,7 @@ import (
 func TestSoakSimulated(t *testing.T) {
 	kinds := []modelKind{opEnter, opEnter, opEnter, opEnter, opDeadline, opTry, opTry, opCancel, opAdvance, opAdvance, opAdvance,
 		opNext, opNext, opIdle, opSettle, opLeave, opHold, opRate, opBurst, opStats}
-	calls := 1000
+	calls := gate.Fewer(1000)
 	if os.Getenv("ESCAPEMENT_SOAK") != "" {
 		calls = 100_000
 	}
@@ -58,7 +58,12 @@ func TestSoakSimulated(t *testing.T) {
 func (p *plot) forget(last int) {
 	for id := range p.fates {
 		if id <= last {
-			p.each(func(q *modelQueue) { delete(q.fates, id) })
+			p.each(func(q *modelQueue) {
+				waited, vain := q.wait(id)
+				q.waited += waited
+				q.vain += vain
+				delete(q.fates, id)
+			})
 			delete(p.real, id)
 			delete(p.passes, id)
 			if cancel := p.cancels[id]; cancel != nil {

@@ -24,6 +24,7 @@ type ticket struct {
 // slotted is a limit on slots: it is told when an entry leaves, and what it cost.
 type slotted interface {
 	kind() kind
+	throttledBy(cost int, err error)
 	leave(c queue.Claim, err error) (mark uint64)
 	settle(mark uint64, cost, actual int)
 }
@@ -59,6 +60,9 @@ func (t *ticket) Leave(turn uint64, _ int, err error) {
 		tickets.Put(t)
 	}
 	of.leave(claim, err)
+	if err != nil && !of.kind().learns { // otherwise leave has told
+		of.throttledBy(claim.Cost, err)
+	}
 }
 
 // learns reports whether the limit learns from the error of Leave. It is false once the pass is left.
@@ -97,6 +101,9 @@ func newAnswer(of *windowLimit, c queue.Claim) Pass {
 
 func (a *answer) Leave(id uint64, _ int, err error) {
 	a.leave(id)
+	if err != nil {
+		defer a.of.throttledBy(a.claim.Cost, err)
+	}
 	defer a.release()
 	a.claim.Mark = a.of.leave(a.claim, err)
 }

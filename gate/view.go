@@ -20,6 +20,12 @@ func Each(g Gate) Gate {
 	}
 	v := &view{of: g, costs: []int{1}}
 	v.alone = All(v)
+	of, _ := unview(g)
+	n, ok := native(of).(noted)
+	if _, single := native(of).(limited); ok && single {
+		// Its entries are those of g: they are counted there, and its observer is told of them.
+		v.alone.hold.counts, v.alone.hold.what.name, v.alone.viewing = n.noted(), n.kind().name, true
+	}
 	return v
 }
 

@@ -40,6 +40,7 @@ func (w *wants) of(a *Composite, key []byte) *want {
 		}
 	}
 	made.set.Init(queues...)
+	made.set.Count(&a.entered().waits)
 	if w.by == nil {
 		w.by = map[string]*want{}
 	}

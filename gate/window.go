@@ -54,10 +54,11 @@ type windowLimit struct {
 	guard time.Duration // fixed
 	until bool          // fixed: entries count until a span after they have left
 	most  int
-	span  int64     // guard included
-	held  int64     // the end of the hold: no entry is admitted before
-	open  total     // if until: the cost of entries that have yet to leave; they are not in the log
-	log   windowLog // of the entries that still count
+	asked time.Duration // the span as it was set
+	span  int64         // guard included
+	held  int64         // the end of the hold: no entry is admitted before
+	open  total         // if until: the cost of entries that have yet to leave; they are not in the log
+	log   windowLog     // of the entries that still count
 	// If until: records that no pass uses, whether a pass was settled, and how many there were before that.
 	// See unsettled.
 	answers sync.Pool
@@ -77,7 +78,7 @@ func NewWindow(n int, span time.Duration, o *WindowOptions) *Window {
 		panic(fmt.Sprintf("gate: NewWindow: Guard must not be negative, got %v", o.Guard))
 	}
 	l := &windowLimit{guard: o.Guard, until: o.UntilAnswer}
-	l.init(l, timing.New(o.Clock), kind{keeps: o.UntilAnswer})
+	l.init(l, timing.New(o.Clock), kind{name: "window", answers: o.UntilAnswer, keeps: o.UntilAnswer})
 	l.plan(n, span)
 	return &Window{l}
 }
@@ -95,7 +96,7 @@ func checkWindow(name string, n int, span time.Duration) {
 // plan sets the limit and tells the alarm how often entries are due. The guard is part of the span from
 // here on.
 func (l *windowLimit) plan(n int, span time.Duration) {
-	l.most, l.span = n, timing.Later(int64(span), l.guard)
+	l.most, l.asked, l.span = n, span, timing.Later(int64(span), l.guard)
 	l.Tune(timing.Auto, l.span/int64(n), 0)
 }
 
@@ -104,13 +105,13 @@ func (g *Window) Enter(ctx context.Context, cost int) (Pass, error) {
 	checkEntry("Window.Enter", ctx, cost)
 	l := g.limit()
 	if timing.Closed(ctx.Done()) {
-		return Pass{}, l.ended(ctx)
+		return Pass{}, l.ended(ctx, cost)
 	}
 	mark, err := l.enter(ctx, cost)
 	if err != nil {
 		return Pass{}, err
 	}
-	return l.pass(mark, cost), nil
+	return g.passed(mark, cost), nil
 }
 
 // TryEnter is described at [Gate].
@@ -121,13 +122,14 @@ func (g *Window) TryEnter(cost int) (Pass, bool) {
 	if !ok {
 		return Pass{}, false
 	}
-	return l.pass(mark, cost), true
+	return g.passed(mark, cost), true
 }
 
-// pass returns the pass of an entry. With UntilAnswer the pass must be left, so it has a record.
-func (l *windowLimit) pass(mark uint64, cost int) Pass {
+// passed returns the pass of an entry. With UntilAnswer the pass must be left, so it has a record.
+func (g *Window) passed(mark uint64, cost int) Pass {
+	l := g.l
 	if l.until {
-		return newAnswer(l, queue.Claim{Cost: cost, Mark: mark})
+		return l.track(g, newAnswer(l, queue.Claim{Cost: cost, Mark: mark}), cost)
 	}
 	return Pass{(*windowKeeper)(l), mark, cost}
 }
@@ -150,6 +152,7 @@ func (g *Window) SetLimit(n int, span time.Duration) {
 		l.plan(n, span)
 		return queue.Later
 	})
+	l.replanned()
 }
 
 // Hold makes the gate admit no entry, waiting or new, until d from now. Use it when the far side asks for a
@@ -160,21 +163,26 @@ func (g *Window) Hold(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	l := g.limit()
+	l, longer := g.limit(), false
 	l.Change(func(now int64) queue.Effect {
-		l.held = max(l.held, timing.Later(now, d))
+		until := timing.Later(now, d)
+		longer = until > l.held
+		l.held = max(l.held, until)
 		return queue.Later
 	})
+	l.heldFor(longer, d)
 }
 
 // Resume ends a hold now, for all waiters at once: as many are admitted as the window has room for. Use it when
 // the far side is known to be back. Without a hold it does nothing.
 func (g *Window) Resume() {
-	l := g.limit()
+	l, held := g.limit(), false
 	l.Change(func(now int64) queue.Effect {
+		held = l.held > now
 		l.held = min(l.held, now)
 		return queue.Sooner
 	})
+	l.resumed(held)
 }
 
 // Stats returns the statistics of the gate at this instant.
@@ -183,7 +191,7 @@ func (g *Window) Stats() Stats { return g.limit().Stats() }
 func (l *windowLimit) Stats() (s Stats) {
 	l.View(func(now int64) {
 		s = l.stats(now, l.held)
-		l.log.expire(now, l.span)
+		s.Left, _ = l.present(now)
 		s.InUse = l.used().tokens()
 		s.Idle = s.InUse == 0 && l.held <= now && s.Waiting == 0
 	})
@@ -357,7 +365,11 @@ func (g *Window) keeper() Keeper {
 	return (*windowKeeper)(g.l)
 }
 
-func (k *windowKeeper) Leave(uint64, int, error) {}
+func (k *windowKeeper) Leave(_ uint64, cost int, err error) {
+	if err != nil {
+		k.throttledBy(cost, err)
+	}
+}
 func (k *windowKeeper) Settle(mark uint64, cost, actual int) {
 	(*windowLimit)(k).settle(mark, cost, actual)
 }

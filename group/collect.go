@@ -27,6 +27,7 @@ type sink struct{ flow }
 
 func (s *sink) begin(g *Group) {
 	s.init(g)
+	g.addSink(1)
 	g.tally.enlist()
 }
 
@@ -36,8 +37,15 @@ func (s *sink) end() (err error) {
 		s.g.awaitStages()
 		err = s.g.whyCutShort()
 	}
+	s.g.addSink(-1)
 	s.g.tally.end(nil)
 	return err
+}
+
+func (g *Group) addSink(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sinks += n
 }
 
 // stop ends the group, unless it has ended, and then the sink.

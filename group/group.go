@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/escapement-go/escapement/gate"
@@ -55,9 +54,11 @@ type Group struct {
 	left   bool          // a reader has ended the context, and Wait has not returned since
 	loops  []*loop       // loops over All that have not ended
 	stages int           // goroutines of stages that have not ended
+	sinks  int           // readers of pipelines that have not ended
 	idle   chan struct{} // closed when stages is 0; nil: no goroutine waits for that
 
 	tally tally // of the group's goroutines
+	jobs  jobs
 }
 
 // WithContext returns a group and its context, which is derived from ctx. That context ends with
@@ -107,9 +108,10 @@ func (g *Group) Go(f func() error) {
 	}
 	sem := g.sem
 	if sem != nil {
-		sem <- struct{}{}
+		g.acquire(sem)
 	}
 	g.tally.enlist()
+	g.jobs.started.Add(1)
 	go g.run(sem, f)
 }
 
@@ -170,6 +172,7 @@ func (g *Group) TryGo(f func() error) bool {
 	}
 	if g.gate == nil {
 		g.tally.enlist()
+		g.jobs.started.Add(1)
 		go g.run(sem, f)
 		return true
 	}
@@ -178,6 +181,8 @@ func (g *Group) TryGo(f func() error) bool {
 		return false
 	}
 	g.tally.enlist()
+	g.jobs.passed.Add(1)
+	g.jobs.started.Add(1)
 	go g.enter(sem, g.gate, 0, &p, f)
 	return true
 }
@@ -245,6 +250,7 @@ func (g *Group) SetGate(gt gate.Gate) {
 	checkGate("Group.SetGate: gate", gt)
 	g.checkIdle("SetGate")
 	g.gate = gt
+	g.jobs.passed.Store(g.jobs.started.Load() - g.jobs.turned.Load()) // jobs without a gate have passed none
 	if gt != nil {
 		g.context()
 	}
@@ -261,8 +267,11 @@ func (g *Group) checkIdle(name string) {
 func (g *Group) enlist() (sem chan struct{}, ok bool) {
 	// Enlisted before it waits: otherwise a Wait meanwhile would return too early.
 	g.tally.enlist()
+	g.jobs.started.Add(1)
 	sem = g.sem
 	if g.ended() || sem != nil && !g.admit(sem) {
+		g.jobs.turned.Add(1)
+		g.jobs.skipped.Add(1)
 		g.tally.end(nil)
 		return nil, false
 	}
@@ -305,17 +314,23 @@ func (g *Group) enter(sem chan struct{}, gt gate.Gate, cost int, p *gate.Pass, f
 	}()
 	if cost > 0 {
 		if *p, err = gt.Enter(g.ctx, cost); err != nil {
+			g.jobs.turned.Add(1)
 			// A gate of another package may not return the context's cause.
 			if !g.ended() {
+				g.jobs.failed.Add(1)
 				g.fail(err)
+			} else {
+				g.jobs.skipped.Add(1)
 			}
 			return
 		}
+		g.jobs.passed.Add(1)
 		inside = true
 	}
 	if g.ended() {
 		// The context ended after the gate had looked at it.
 		err = context.Cause(g.ctx)
+		g.jobs.skipped.Add(1)
 		p.Settle(0)
 		return
 	}
@@ -324,6 +339,7 @@ func (g *Group) enter(sem chan struct{}, gt gate.Gate, cost int, p *gate.Pass, f
 	}
 	err = errUnfinished
 	if err = f(); err != nil {
+		g.jobs.failed.Add(1)
 		// Before leaving: a job that gets the place must not start.
 		g.fail(err)
 	}
@@ -331,34 +347,8 @@ func (g *Group) enter(sem chan struct{}, gt gate.Gate, cost int, p *gate.Pass, f
 	p.Leave(err)
 }
 
-// admit waits for the limit, and reports whether that came before the end of the context.
-//
-// A select of both costs more than all the rest of Go. So it is first tried without waiting. It is
-// tried once more after other goroutines had the processor, because they may have freed a place.
-func (g *Group) admit(sem chan<- struct{}) bool {
-	select {
-	case sem <- struct{}{}:
-		return true // if the context has ended as well, the job's goroutine notices
-	default:
-	}
-	runtime.Gosched()
-	select {
-	case sem <- struct{}{}:
-		return true
-	default:
-	}
-	select {
-	case sem <- struct{}{}:
-		return true
-	case <-g.ctx.Done():
-		g.ended()
-		return false
-	}
-}
-
-// Every goroutine of the group does the following, whatever its work. tally.enlist is called before
-// it starts. done is its outermost deferred call. fail takes its error, and it waits only with
-// context.
+// Every goroutine of the group does the following, whatever its work. tally.enlist is called before it starts.
+// done is its outermost deferred call. fail takes its error, and it waits only with context.
 
 // context returns the group's context, and makes one if there is none.
 func (g *Group) context() context.Context {
@@ -376,10 +366,9 @@ func (g *Group) context() context.Context {
 // done ends a goroutine, which holds a place in sem, if that is not nil. The goroutine itself must
 // defer it.
 func (g *Group) done(sem <-chan struct{}) {
-	// A panic goes on from here and ends the program, with the stack of where it happened. If Wait
-	// returned first, main could return first, and the program would end as if all were well.
-	// errgroup once passed the panic on to Wait, and took that back: it hides the stack. It also
-	// deadlocks if Wait waits for something that only the lost goroutine would have done.
+	// A panic goes on from here and ends the program, with the stack of where it happened. If Wait returned first,
+	// main could return first, and the program would end as if all were well. errgroup once passed the panic on to
+	// Wait, and took that back: it hides the stack. Wait could also deadlock on what only this goroutine would do.
 	if v := recover(); v != nil {
 		panic(v)
 	}
@@ -393,6 +382,7 @@ func (g *Group) run(sem chan struct{}, f func() error) {
 		f = recovering(f)
 	}
 	if err := f(); err != nil {
+		g.jobs.failed.Add(1)
 		g.fail(err)
 	}
 }

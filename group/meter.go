@@ -16,6 +16,9 @@ import (
 // Several stages with one Meter are counted together, also one after another. It costs some atomic
 // operations an item. They are without contention, because every worker has its own counts.
 type Meter struct {
+	// Name is what logs and metrics call the stage. Set it before use.
+	Name string
+
 	mu    sync.Mutex // guards what follows; workers don't take it
 	crews []crew     // of stages that work
 	past  Stats      // of stages that have ended

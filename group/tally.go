@@ -43,6 +43,9 @@ func (t *tally) retire() { t.word.Add(-active) }
 
 func (t *tally) endRetired() { t.ended(t.word.Add(-present)) }
 
+// present returns how many goroutines have not ended.
+func (t *tally) present() int { return int(uint32(t.word.Load()) / present) }
+
 // active returns how many goroutines are active.
 func (t *tally) active() int { return int(t.word.Load() / active) }
 

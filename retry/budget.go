@@ -82,17 +82,11 @@ func (b *Budget) take() bool {
 			return true
 		}
 	}
-	n := int64(min(b.Floor, int(time.Second)))
-	switch {
-	case n < 0:
+	n, interval := b.perSecond()
+	if n < 0 {
 		return false
-	case n == 0:
-		n = 10
 	}
-	b.once.Do(func() { b.clk = timing.New(b.Clock) })
-	// Rounded up, so that the floor is never exceeded.
-	interval := (int64(time.Second) + n - 1) / n
-	now := b.clk.Now()
+	now := b.now()
 	for {
 		old := b.floor.Load()
 		// A goroutine that read the clock earlier but got here later finds less, not more.
@@ -104,6 +98,34 @@ func (b *Budget) take() bool {
 			return true
 		}
 	}
+}
+
+// Left returns how many retries the budget has now, in both buckets.
+func (b *Budget) Left() int {
+	left := b.saved.Load() / coin
+	if n, interval := b.perSecond(); n > 0 {
+		now := b.now()
+		left += (n*interval - max(b.floor.Load()-now, 0)) / interval
+	}
+	return int(min(left, math.MaxInt))
+}
+
+// perSecond returns the floor, and the time that each of its retries takes. The floor is negative if there is none.
+func (b *Budget) perSecond() (n, interval int64) {
+	n = int64(min(b.Floor, int(time.Second)))
+	switch {
+	case n < 0:
+		return n, 0
+	case n == 0:
+		n = 10
+	}
+	// Rounded up, so that the floor is never exceeded.
+	return n, (int64(time.Second) + n - 1) / n
+}
+
+func (b *Budget) now() int64 {
+	b.once.Do(func() { b.clk = timing.New(b.Clock) })
+	return b.clk.Now()
 }
 
 // share returns what a call brings, in millionths.

@@ -21,6 +21,7 @@ type call struct {
 	now int64 // when the call began, or the last attempt returned
 	end int64 // no attempt begins later; Never: no bound
 
+	begun     bool          // the first attempt has begun
 	attempts  int           // attempts that failed
 	throttles int           // attempts that were throttled
 	delays    int           // delays that the backoff gave
@@ -94,6 +95,7 @@ func (c *call) judge(err error) error {
 // not, it returns the error that the call ends with.
 func (c *call) next() error {
 	throttled := c.verdict == VerdictThrottle
+	c.p.Counter.ended(c.lost, throttled)
 	if !c.lost {
 		count(throttled, &c.throttles, &c.attempts)
 	}
@@ -128,6 +130,9 @@ func (c *call) next() error {
 		return c.fail(ErrRetryAfter)
 	}
 	if c.p.Budget != nil && !queues && !c.p.Budget.take() {
+		if c.p.Counter != nil {
+			c.p.Counter.refused.Add(1)
+		}
 		return c.fail(ErrBudget)
 	}
 	if c.p.OnRetry != nil {

@@ -114,6 +114,9 @@ type Policy struct {
 	// attempts that queue again at the gate need no budget: Throttles bounds them.
 	Budget *Budget
 
+	// Counter counts what the calls do. Nil means that nothing is counted.
+	Counter *Counter
+
 	// OnRetry is called, if it is not nil, once another attempt is decided on. It runs before the
 	// delay, in the goroutine of the call.
 	OnRetry func(Event)

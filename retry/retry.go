@@ -92,11 +92,31 @@ func WithCost(ctx context.Context, costs ...int) context.Context {
 
 var defaults Policy
 
-// do makes the first attempt without the state of a call, if it needs none.
+// do makes a call, and counts it.
 func do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
 	if p == nil {
 		p = &defaults
 	}
+	if p.Counter == nil {
+		return first(ctx, p, f)
+	}
+	return counted(ctx, p, f)
+}
+
+// counted makes a call, and counts it by the policy's Counter.
+func counted[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (v T, err error) {
+	c := p.Counter
+	c.calls.Add(1)
+	ended := &c.failed // also if f panics
+	defer func() { ended.Add(1) }()
+	if v, err = first(ctx, p, f); err == nil {
+		ended = &c.succeeded
+	}
+	return v, err
+}
+
+// first makes the first attempt without the state of a call, if it needs none.
+func first[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error)) (T, error) {
 	if err := timing.Ended(ctx); err != nil {
 		var none T
 		return none, &Error{Reason: err}
@@ -107,6 +127,7 @@ func do[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error
 	if !p.bare() {
 		return begin(ctx, p, f)
 	}
+	p.Counter.begin(false)
 	v, err := f(ctx)
 	if err == nil {
 		return v, nil
@@ -129,6 +150,7 @@ func begin[T any](ctx context.Context, p *Policy, f func(context.Context) (T, er
 // again goes on after a first attempt that did not succeed.
 func again[T any](ctx context.Context, p *Policy, f func(context.Context) (T, error), v T, err error) (T, error) {
 	c := newCall(ctx, p)
+	c.begun = true
 	c.judge(err)
 	if err := c.next(); err != nil {
 		return v, err
@@ -154,6 +176,8 @@ func loop[T any](c *call, f func(context.Context) (T, error), v T) (T, error) {
 
 // attempt calls f and leaves the gate.
 func attempt[T any](c *call, pass gate.Pass, f func(context.Context) (T, error)) (v T, err error) {
+	c.p.Counter.begin(c.begun)
+	c.begun = true
 	ctx, cancel := c.attemptContext(pass)
 	left := errUnfinished
 	defer func() {
@@ -190,7 +214,7 @@ func (c *call) enter() (gate.Pass, error) {
 	if costs := within.Costs(ctx); len(costs) > 0 {
 		g = gate.WithCost(g, costs...)
 	}
-	pass, err := g.Enter(ctx, 1)
+	pass, err := c.wait(ctx, g)
 	if err == nil {
 		return pass, nil
 	}
@@ -201,4 +225,13 @@ func (c *call) enter() (gate.Pass, error) {
 		return pass, ErrElapsed
 	}
 	return pass, err
+}
+
+// wait enters the gate, and counts the call as one at the gate meanwhile.
+func (c *call) wait(ctx context.Context, g gate.Gate) (gate.Pass, error) {
+	if n := c.p.Counter; n != nil {
+		n.atGate.Add(1)
+		defer n.atGate.Add(-1)
+	}
+	return g.Enter(ctx, 1)
 }

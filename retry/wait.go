@@ -13,6 +13,23 @@ import (
 // sleep sleeps until the given instant. If the call's context is done first, it returns the cause.
 // A done context wins over an instant that has come.
 func (c *call) sleep(at int64) error {
+	n, clk := c.p.Counter, c.clock()
+	if n == nil {
+		return c.sleepUntil(at)
+	}
+	begun := clk.Now()
+	if begun >= at {
+		return c.sleepUntil(at)
+	}
+	n.delays.Add(1)
+	n.asleep.Add(1)
+	err := c.sleepUntil(at)
+	n.slept.Add(clk.Now() - begun)
+	n.asleep.Add(-1)
+	return err
+}
+
+func (c *call) sleepUntil(at int64) error {
 	clk := c.clock()
 	for {
 		cause, now := timing.Ended(c.ctx), clk.Now()

@@ -74,6 +74,7 @@ func (s *State) proves(number uint32) bool { return s.oldEnough && int32(number-
 // too, the window is longer than the span. Then the far side has taken so many entries in the time
 // that they took and a span.
 func (s *State) miss(number uint32, after int64) {
+	s.noteLasting()
 	s.stride, s.fails, s.slips = 0, 0, s.slips+1
 	if s.phase == climbing || s.phase == falling {
 		s.known = s.interval
@@ -113,6 +114,11 @@ func (s *State) believe(x int64) {
 
 // missProbe returns to the known interval, because the probe's has failed.
 func (s *State) missProbe() {
+	if s.returning {
+		s.missReturn()
+		s.fall(s.known)
+		return
+	}
 	s.failedInterval, s.counted, s.stride = s.trial, 0, 0
 	s.fails++
 	s.fall(s.known)
@@ -154,6 +160,9 @@ func (s *State) proven() (changed bool) {
 	if float64(s.provesFrom-s.first)*float64(s.trial) < spans*float64(s.span)/2 {
 		s.settle()
 		return s.set(s.known)
+	}
+	if s.returning {
+		return s.returned()
 	}
 	s.known, s.before = s.trial, 0
 	s.proof, s.fails = 0, 0

@@ -1,7 +1,7 @@
 package adapt
 
 // Memory is after how many entries without a refusal all noise is forgotten.
-const Memory = memory
+const Memory = spotless
 
 // SkipChanges lets the counters of changes and entries be near their end.
 func (s *State) SkipChanges(n uint32) {

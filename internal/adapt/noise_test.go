@@ -127,6 +127,53 @@ func TestMuchIsNoNoise(t *testing.T) {
 	}
 }
 
+// A probe of which no more was refused than noise explains is adopted. If it was more, the probe is not adopted, although
+// none of its refusals counts as a throttle.
+func TestProbeBesideNoise(t *testing.T) {
+	l := noisy(t)
+	for counts := false; !counts; {
+		l.success()
+		_, counts = l.s.Throttle(l.grant(), 0)
+	}
+	l.success()
+	known := l.s.Interval()
+	for l.s.Interval() == known {
+		l.success()
+	}
+	// probe plays the probe with so many refusals. It reports whether one of these counted, and whether the probe was adopted.
+	probe := func(refusals int) (counted, adopted bool) {
+		try := *l
+		before := try.s.Grant(try.now)
+		var marks []uint64
+		for range 200 {
+			marks = append(marks, try.grant())
+		}
+		try.s.Success(before)
+		try.want(known, "all of the probe is granted")
+		after := try.grant()
+		for i, mark := range marks {
+			if i*refusals/len(marks) < (i+1)*refusals/len(marks) {
+				_, counts := try.s.Throttle(mark, 0)
+				counted = counted || counts
+			} else {
+				try.s.Success(mark)
+			}
+		}
+		try.s.Success(after)
+		return counted, try.s.Interval() < known
+	}
+	most := -1
+	for counted, adopted := false, true; adopted; most++ {
+		if counted, adopted = probe(most + 1); counted {
+			t.Fatalf("%d of 200 refused: one of them counts", most+1)
+		}
+	}
+	// A tenth is noise. The control group is small, so less is known of that.
+	if most--; most < 200/50 || most > 200/7 {
+		t.Errorf("a probe is adopted with up to %d of 200 refused", most)
+	}
+}
+
 // After many entries without a refusal, noise is forgotten: the next refusal counts.
 func TestNoiseIsForgotten(t *testing.T) {
 	for _, missing := range []int{0, 1} {

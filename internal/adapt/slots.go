@@ -70,6 +70,8 @@ type Slots struct {
 	before int64 // proven as it was before the present one; 0: that is no longer on trial
 	age    int64 // successes since proven changed
 
+	begun      bool   // an entry was granted
+	first      int64  // at that instant, from which latency is counted
 	change     uint32 // counts the changes of the limit
 	generation uint32 // the change that began the generation
 	peak       int64  // the most slots that were in use since the change
@@ -81,11 +83,11 @@ type Slots struct {
 	rest     int64  // no trial begins before that instant
 	stride   int64  // how much larger the next trial is, if no limit is known to fail
 
-	odds    float64           // the logarithm of the odds that refusals have become more frequent
-	noisy   float64           // the last share that was measured where the limit is not the cause
-	steady  slotTally         // answers at the proven limit, since it was cut
-	answers [levels]slotTally // by the level of the limit at the grant
-	touched bool              // an entry was refused: there is something to forget
+	excess                // refusals that noise does not explain
+	noisy   float64       // the last share that was measured where the limit is not the cause
+	steady  tally         // answers at the proven limit, since it was cut
+	answers [levels]tally // by the level of the limit at the grant
+	touched bool          // an entry was refused: there is something to forget
 }
 
 // The parameters of the test. The simulation beside the tests has set them.
@@ -105,10 +107,9 @@ const (
 	// where there is noise and the number of slots changes.
 	doubtful = 1.0
 
-	enough     = 16  // answers from which a share is believed
-	plenty     = 64  // answers at lower limits that make those at higher ones needless
-	sampled    = 128 // answers at lower limits; those at still lower ones are left out
-	slotMemory = 512 // answers at which a tally is halved
+	enough  = 16  // answers from which a share is believed
+	plenty  = 64  // answers at lower limits that make those at higher ones needless
+	sampled = 128 // answers at lower limits; those at still lower ones are left out
 )
 
 // The parameters of the trials.
@@ -131,43 +132,6 @@ const (
 	firstStride = 8
 )
 
-// A level has limits that differ by up to this factor. So many levels are enough for 2^42 slots.
-const (
-	levelStep = 1.5
-	levels    = 72
-)
-
-// slotTally counts answers, and forgets old ones.
-type slotTally struct{ well, refused float32 }
-
-func (t *slotTally) count(well bool) {
-	if well {
-		t.well++
-	} else {
-		t.refused++
-	}
-	if t.all() >= slotMemory {
-		t.well, t.refused = t.well/2, t.refused/2
-	}
-}
-
-func (t *slotTally) all() float32 { return t.well + t.refused }
-
-// share returns the share that was refused, plus its standard error. A noise that is taken for less than it is has
-// the limit cut for nothing. The share is 0 if the answers are too few, or if so much was refused that the limit was
-// the cause.
-func (t *slotTally) share() float64 {
-	if !t.tells() {
-		return 0
-	}
-	n := float64(t.all())
-	p := float64(t.refused) / n
-	return p + math.Sqrt(p*(1-p)/n)
-}
-
-// tells reports whether the answers are enough, and their share can be noise.
-func (t *slotTally) tells() bool { return t.all() >= enough && t.refused <= mostSlotNoise*t.all() }
-
 // NewSlots returns the state before any entry has come back: its limit is the highest.
 func NewSlots(c SlotsConfig) Slots {
 	c.Most = max(c.Most, 1)
@@ -181,6 +145,8 @@ func NewSlots(c SlotsConfig) Slots {
 func (s *Slots) Reset() {
 	*s = Slots{
 		config:     s.config,
+		begun:      s.begun,
+		first:      s.first, // passes from before are measured by it
 		limit:      s.config.Most,
 		level:      levelOf(s.config.Most),
 		top:        levelOf(s.config.Most),
@@ -212,6 +178,9 @@ const (
 // Grant takes note of an entry granted at now for cost slots, and returns the mark to put into its pass. used is
 // how many slots are in use, with those of the entry.
 func (s *Slots) Grant(now, cost, used int64) (mark uint64) {
+	if !s.begun {
+		s.begun, s.first = true, now
+	}
 	if !s.touched && used <= cost {
 		s.peak = 0 // a new Slots knows of no entry before this one
 	}
@@ -223,12 +192,13 @@ func (s *Slots) Grant(now, cost, used int64) (mark uint64) {
 	return mark
 }
 
-// parts returns the instant in parts of the ceiling.
+// parts returns the time since the first grant, in parts of the ceiling. The timeline of a clock begins anew in each
+// process. If time counted from there, an entry could be late in one run on a mock clock and in time in the next.
 func (s *Slots) parts(now int64) int64 {
 	if s.config.Latency == 0 {
 		return 0
 	}
-	return now / max(s.config.Latency/latencyParts, 1)
+	return (now - s.first) / max(s.config.Latency/latencyParts, 1)
 }
 
 // late reports whether an entry has taken longer than the ceiling, by at least a part of it.
@@ -261,19 +231,19 @@ func (s *Slots) Success(now int64, mark uint64, cost int64) (changed bool) {
 		return false
 	}
 	p := s.noise()
-	s.odds = max(0, s.odds+math.Log((1-p-worseBy)/(1-p)))
+	s.excess.well(p, worseBy)
 	s.wait = max(0, s.wait-1)
 	if s.age++; s.age > onTrial*s.proven {
 		s.before = 0
 	}
 	if s.limit == s.proven {
-		s.steady.count(true)
+		s.steady.add(false)
 		return mark&markFull != 0 && s.raise(now)
 	}
 	if !s.latest(mark) || s.peak <= s.proven && mark&markFull == 0 {
 		return false
 	}
-	if s.well += cost; s.well < min(s.limit, s.peak) || s.odds > doubtful {
+	if s.well += cost; s.well < min(s.limit, s.peak) || s.sum > doubtful {
 		return false
 	}
 	s.prove()
@@ -294,9 +264,9 @@ func (s *Slots) Refused(now int64, mark uint64, after int64) (changed, counts bo
 		return false, p <= leastNoise
 	}
 	if s.limit == s.proven {
-		s.steady.count(false)
+		s.steady.add(true)
 	}
-	if s.odds += math.Log((p + worseBy) / p); s.odds < math.Log(decisiveOdds) {
+	if s.excess.refused(p, worseBy); s.sum < math.Log(decisiveOdds) {
 		return false, false
 	}
 	if s.proven > 0 && s.limit > s.proven {
@@ -306,44 +276,7 @@ func (s *Slots) Refused(now int64, mark uint64, after int64) (changed, counts bo
 }
 
 // count counts an answer at the level of the limit at its grant.
-func (s *Slots) count(mark uint64, well bool) { s.answers[mark>>markLevel&(1<<7-1)].count(well) }
-
-// noise returns the share of the answers that is refused whatever the limit.
-//
-// Answers at limits below 2/3 of the present one tell it: what is refused there is not due to the limit. So do
-// answers at limits above 3/2 of it. If the present limit were too high, more than a third of those would have
-// been refused, and shares above [mostSlotNoise] are not believed. If neither are there, the proven limit tells it.
-func (s *Slots) noise() float64 {
-	var lower, higher slotTally
-	for l := s.level - 2; l >= 0 && lower.all() < sampled; l-- {
-		lower.well += s.answers[l].well
-		lower.refused += s.answers[l].refused
-	}
-	for l := s.level + 2; l <= s.top && higher.all() < enough; l++ {
-		higher = s.answers[l]
-	}
-	switch {
-	case lower.all() >= plenty:
-		s.noisy = lower.share()
-	case lower.all() >= enough || higher.tells():
-		s.noisy = max(lower.share(), higher.share())
-	case s.steady.all() >= plenty:
-		s.noisy = s.steady.share()
-	case higher.all() >= enough:
-		s.noisy = 0
-	}
-	p := s.noisy
-	if n := s.steady.all(); n >= plenty {
-		here := float64(s.steady.refused / n)
-		p = max(min(p, here), min(here, tolerable))
-	}
-	return max(p, leastNoise)
-}
-
-// levelOf returns the level of a limit.
-func levelOf(limit int64) int {
-	return min(int(math.Log(float64(limit))/math.Log(levelStep)), levels-1)
-}
+func (s *Slots) count(mark uint64, well bool) { s.answers[mark>>markLevel&(1<<7-1)].add(!well) }
 
 // set makes x the limit, or Least if that is more. x is at most Most. If it is lower, a generation ends.
 func (s *Slots) set(x int64) (changed bool) {
@@ -354,7 +287,7 @@ func (s *Slots) set(x int64) (changed bool) {
 	s.peak, s.well = 0, 0
 	if x < was {
 		s.generation = s.change // even at Least
-		s.odds = 0
+		s.sum = 0
 	}
 	return s.limit != was
 }
@@ -416,6 +349,6 @@ func (s *Slots) cut() (changed bool) {
 	}
 	s.failed, s.proven, s.before = failed, 0, 0
 	s.age, s.wait, s.failures = 0, 0, 0
-	s.steady = slotTally{}
+	s.steady = tally{}
 	return s.set(x)
 }

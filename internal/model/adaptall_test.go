@@ -83,6 +83,7 @@ func (a *adaptAll) script(calls []call) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for _, c := range calls {
+		operations++
 		now := int64(a.b.Now())
 		if now > decades {
 			break

@@ -9,6 +9,8 @@
 //	ESCAPEMENT_MODEL=2s go test ./internal/model                   # about a minute
 //	ESCAPEMENT_MODEL=10m go test -timeout 3h ./internal/model      # by hand
 //
+// With -v each test says how many sequences of how many calls it has checked.
+//
 // pgregory.net/rapid shrinks a failure and prints it as a list of calls with the instant of each.
 // Its last lines repeat the run: -rapid.seed or -rapid.failfile.
 //

@@ -36,13 +36,23 @@ func explore(t *testing.T, checks int, prop func(*rapid.T)) {
 			t.Fatal(err)
 		}
 	}
+	before, calls := sequences, operations
+	defer func() {
+		t.Logf("%d sequences of %d calls, %d of %d so far", sequences-before, operations-calls, sequences, operations)
+	}()
 	for began := time.Now(); ; {
-		rapid.Check(t, prop)
+		rapid.Check(t, func(rt *rapid.T) {
+			prop(rt)
+			sequences++
+		})
 		if t.Failed() || time.Since(began) >= goOn {
 			return
 		}
 	}
 }
+
+// sequences is how many cases have agreed with a model so far, and operations how many calls were checked.
+var sequences, operations int
 
 // accounting returns the gate after it has begun to keep account of what refunds depend on, which it
 // does when its burst is lowered.

@@ -86,6 +86,7 @@ func (k *keys) script(calls []call) (err error) {
 		if k.now > decades {
 			break
 		}
+		operations++
 		if err := k.do(c); err != nil {
 			return err
 		}

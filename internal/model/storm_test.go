@@ -439,5 +439,8 @@ func TestStorm(t *testing.T) {
 			rt.Fatalf("%v\n%v", err, p)
 		}
 	})
+	for _, n := range count {
+		operations += n
+	}
 	t.Log(count)
 }

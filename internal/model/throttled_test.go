@@ -53,6 +53,7 @@ func (a *adaptive) script(calls []call) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for _, c := range calls {
+		operations++
 		now := int64(a.b.Now())
 		if now > decades {
 			break

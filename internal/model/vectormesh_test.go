@@ -19,7 +19,8 @@ type mesh struct {
 	now     int64
 	waiting []*vector // in order of arrival
 	seen    map[int]outcome
-	last    int // the entry that came last
+	last    int  // the entry that came last
+	leaving bool // an entry is left at its gates one after the other, at this instant
 }
 
 // vector is an entry.
@@ -229,10 +230,19 @@ func (g *mesh) resume(v int) {
 	}
 }
 
-// wants reports whether both want the same gates, and so go in order of arrival.
+// wants reports whether both want the same gates, and so go in order of arrival. A hold does not count that keeps
+// back only one of them, because the other passes the gates by that lead through the composite.
 func (g *mesh) wants(a, b *vector) bool {
 	same := func(_, _ int) bool { return true }
-	return maps.EqualFunc(a.cost, b.cost, same) && (maps.Equal(a.through, b.through) || !g.everHeld(a) && !g.everHeld(b))
+	if !maps.EqualFunc(a.cost, b.cost, same) {
+		return false
+	}
+	for k := range g.shadows {
+		if (a.via[k] > 0) != (b.via[k] > 0) {
+			return false
+		}
+	}
+	return maps.Equal(a.through, b.through) || !g.everHeld(a) && !g.everHeld(b)
 }
 
 func (g *mesh) everHeld(q *vector) bool {
@@ -407,6 +417,9 @@ func (g *mesh) instant(ids []int) error {
 		delete(g.seen, id)
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
+	if err := g.ties(granted, early); err != nil {
+		return err
+	}
 	for _, q := range granted {
 		if !g.allowed(q, g.now) {
 			return fmt.Errorf("#%d admitted at %d without room", q.id, g.now)
@@ -439,6 +452,64 @@ func (g *mesh) instant(ids []int) error {
 	}
 	g.waiting = slices.DeleteFunc(g.waiting, func(q *vector) bool { return slices.Contains(granted, q) || slices.Contains(early, q) })
 	return g.awake(g.now)
+}
+
+// ties checks that no entry was admitted before an earlier one that is due at the same instant but for gates that
+// both want. It is called before those that were admitted at this instant are charged.
+func (g *mesh) ties(granted, early []*vector) error {
+	if g.leaving {
+		return nil
+	}
+	for i, f := range g.waiting {
+		if slices.Contains(granted, f) || slices.Contains(early, f) || slices.ContainsFunc(g.waiting[:i], f.shares) {
+			continue
+		}
+		full, sure := g.full(f)
+		if !sure || len(full) == 0 {
+			continue
+		}
+		for _, q := range granted {
+			wants := func(m int) bool { return q.cost[m] > 0 }
+			if slices.Index(g.waiting, q) > i && !slices.ContainsFunc(full, func(m int) bool { return !wants(m) }) {
+				return fmt.Errorf("#%d admitted at %d before #%d, which is due but for g%d", q.id, g.now, f.id, full)
+			}
+		}
+	}
+	return nil
+}
+
+// shares reports whether both want one of the gates.
+func (q *vector) shares(o *vector) bool {
+	for m := range q.cost {
+		if _, both := o.cost[m]; both {
+			return true
+		}
+	}
+	return false
+}
+
+// full returns the gates that have no room for an entry now. It is not sure if a hold keeps the entry back, or if the
+// documentation leaves open whether there is room.
+func (g *mesh) full(q *vector) (members []int, sure bool) {
+	if g.heldUntil(q) > g.now || g.large(q) {
+		return nil, false
+	}
+	for m, cost := range q.cost {
+		if g.leaves[m].when(g.now, cost) != g.now {
+			members = append(members, m)
+		}
+	}
+	for _, n := range g.needs(q) {
+		if n.when(g.now, n.cost) != g.now && !slices.Contains(members, n.member) {
+			return nil, false
+		}
+	}
+	for k, s := range g.shadows {
+		if cost, wanted := q.cost[k[1]]; wanted && q.through[k[0]] && q.via[k] > 0 && s.when(g.now, cost) != g.now {
+			return nil, false
+		}
+	}
+	return members, true
 }
 
 // worst returns when an entry is admitted if all that came before it are admitted first, one after

@@ -55,6 +55,7 @@ func (w *walk) script(calls []call) (err error) {
 		if w.g.now > decades {
 			break
 		}
+		operations++
 		if err := w.do(c); err != nil {
 			return err
 		}

@@ -70,10 +70,10 @@ func (s *Set) review(g *Group) {
 		switch {
 		case err != nil:
 			n := err.(*TooMuch).Limit
-			s.finish(g, w, tooMuch, int64(s.places[n].q.limit.Capacity()))
+			s.finish(g, w, now, tooMuch, int64(s.places[n].q.limit.Capacity()))
 			w.limit = int32(n)
 		case turn >= w.deadline && w.deadline != Never:
-			s.finish(g, w, tooLate, turn-now)
+			s.finish(g, w, now, tooLate, turn-now)
 			w.limit = int32(limit)
 		default:
 			o.stays(w.claims())
@@ -83,18 +83,24 @@ func (s *Set) review(g *Group) {
 	s.recount()
 }
 
-// noClock has the deadlines of entries as long as their set has no clock. Until then they refuse no entry.
+// noClock has the deadlines and arrivals of entries as long as their set has no clock. Until then deadlines refuse no
+// entry.
 var noClock = timing.New(nil)
 
-// retime puts the deadlines of all waiting entries on the clock that the set has just got.
+// retime puts the deadlines of all waiting entries on the clock that the set has just got, and their arrivals.
 func (s *Set) retime() {
 	if s.head == nil {
 		return
 	}
+	shift := s.clk.Now() - noClock.Now()
 	for w := s.head; w != nil; w = w.next {
 		if w.deadline != Never {
 			w.deadline = s.clk.At(noClock.Time(w.deadline))
 		}
+		w.at += shift
+	}
+	for i := range s.places {
+		s.places[i].parkedAt += shift
 	}
 	s.recount()
 }

@@ -19,6 +19,7 @@
 //   - At each Queue, heads are admitted in order of arrival. A head is parked at one limit that keeps it
 //     back, so it is in no entry's way at its other limits. A head that was moved from one limit to
 //     another too often reserves: it is parked at all its limits until it is admitted.
+//   - Heads that are due at one instant are looked at in order of arrival, in whichever order their alarms ring.
 //   - A waiting entry is charged nothing. So an entry that gives up costs nothing, and a change of a limit's
 //     plan applies to all waiting entries.
 //   - The lock of the Group guards all state, except that of a [Freezer] that is not frozen. While a
@@ -89,9 +90,12 @@
 //
 //   - limit.go: what a gate implements, and the errors that it gets
 //   - group.go: the lock, and how it admits heads before it is released
+//   - agenda.go: which heads are due
 //   - queue.go: a limit with its alarm
 //   - set.go: entering, settling, and taking back
 //   - line.go: how entries move, from arrival to grant
 //   - deadline.go: estimates of waits
+//   - waits.go: for how long entries wait
+//   - explain.go: what keeps entries back, for people
 //   - waiter.go: an entry that waits, and what wakes its caller
 package queue

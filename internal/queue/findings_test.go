@@ -205,7 +205,7 @@ func TestInfoCountsWaiters(t *testing.T) {
 func TestTooMuchElsewhere(t *testing.T) {
 	both(t, func(n *bench) {
 		s := set(&n.slots(2).Queue, &n.slots(5).Queue)
-		err := s.Enter(context.Background(), []Claim{{Cost: 2}, {Cost: 6}})
+		_, err := s.Enter(context.Background(), []Claim{{Cost: 2}, {Cost: 6}}, nil)
 		if e := err.(*TooMuch); *e != (TooMuch{1, 5, 6}) {
 			n.Errorf("%+v, want the second limit", e)
 		}

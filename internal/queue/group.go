@@ -20,6 +20,8 @@ type Group struct {
 	frozen []*Queue // frozen since the lock was taken
 	told   *waiter  // the first of the waiters to be woken when the lock is released
 	last   *waiter  // the last of them
+
+	agendas []agenda // one for each clock
 }
 
 // numbers has the last number that Number returned.
@@ -46,6 +48,7 @@ func Join(a, b *Queue) {
 		if joined {
 			ga.seq = max(ga.seq, gb.seq)
 			gb.into = ga
+			ga.adopt(gb)
 		}
 		gb.mu.Unlock()
 		ga.mu.Unlock()
@@ -148,7 +151,7 @@ type look struct {
 // only another entry can make room.
 func (l *look) step(g *Group, q *Queue) bool {
 	if len(q.parked) == 0 {
-		q.rest()
+		q.rest(g)
 		q.freeze(g) // so that it is thawed
 		return false
 	}
@@ -156,20 +159,23 @@ func (l *look) step(g *Group, q *Queue) bool {
 	s, w := p.set, p.set.head
 	if s != l.set {
 		l.now, l.set = s.read(g), s
+		if g.markDue(s.clk, l.now) {
+			return true // one of these may have come before this one
+		}
 	}
 	now := l.now
 	since := max(s.since, s.from(p, now))
 	due := q.limit.Due(now, since, 0, w.claims()[p.number].Cost)
 	if due > now {
 		if due >= w.deadline && due != Never {
-			s.finish(g, w, tooLate, due-now)
+			s.finish(g, w, now, tooLate, due-now)
 			w.limit = int32(p.number)
 			return true
 		}
 		if q.aside {
-			s.stopReserving(g, p)
+			s.stopReserving(g, p, s.stamp(now))
 		}
-		q.wake(now, due, s.bell(w))
+		q.wake(g, now, due, s.bell(w))
 		return false
 	}
 	// This limit kept the entry back until due. Only lateness after that is made up for.
@@ -179,16 +185,16 @@ func (l *look) step(g *Group, q *Queue) bool {
 	case blocked == nil:
 		s.grant(g, now)
 	case s.reserving && blocked.q.aside:
-		s.stopReserving(g, blocked)
+		s.stopReserving(g, blocked, s.stamp(now))
 		g.mark(blocked.q)
 	case s.reserving:
 		// The head is parked at blocked, too. Its alarm there may be unset, if another entry has just taken
 		// what the head was waiting for.
 		g.mark(blocked.q)
-		q.rest()
+		q.rest(g)
 		return false
 	default:
-		s.move(g, p, blocked)
+		s.move(g, p, blocked, s.stamp(now))
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package queue
 
-// This file moves entries: into a set and out of it, and heads from one queue to another.
+// This file moves entries: into a set and out of it, and heads from one queue to another. An argument at is the instant
+// of the move, as Set.time and Set.stamp return it.
 
 import "container/heap"
 
@@ -67,14 +68,16 @@ func (s *Set) grant(g *Group, now int64) {
 			q.out += uint64(w.claims()[i].Cost)
 		}
 	}
-	s.finish(g, w, granted, now)
+	s.finish(g, w, now, granted, now)
 }
 
-// finish takes w out of the set and decides its outcome. info replaces the deadline; see waiter. The caller of w is
-// woken when the lock is released.
-func (s *Set) finish(g *Group, w *waiter, why outcome, info int64) {
+// finish takes w out of the set and decides its outcome at now. info replaces the deadline; see waiter. The caller of
+// w is woken when the lock is released.
+func (s *Set) finish(g *Group, w *waiter, now int64, why outcome, info int64) {
+	at := s.stamp(now)
+	s.waited(w, at, why == granted)
 	w.outcome, w.deadline = why, info
-	s.drop(g, w)
+	s.drop(g, w, at)
 	if g.told == nil {
 		g.told = w
 	} else {
@@ -89,6 +92,7 @@ func (s *Set) push(g *Group, now int64, claims []Claim, deadline int64) *waiter 
 	g.seq++
 	w.seq, w.deadline, w.outcome = g.seq, deadline, waiting
 	w.claim(claims)
+	s.arrived(w, s.stamp(now))
 	s.assignBell(w)
 	if w.prev = s.tail; w.prev != nil {
 		w.prev.next = w
@@ -111,7 +115,7 @@ func (s *Set) push(g *Group, now int64, claims []Claim, deadline int64) *waiter 
 }
 
 // drop takes w out of the set. If w was the head, the entry behind it becomes the head.
-func (s *Set) drop(g *Group, w *waiter) {
+func (s *Set) drop(g *Group, w *waiter, at int64) {
 	if w.bell > 0 {
 		s.idle = append(s.idle, w.bell)
 		w.bell = 0
@@ -134,14 +138,17 @@ func (s *Set) drop(g *Group, w *waiter) {
 		p.ahead -= min(p.ahead, uint64(w.claims()[i].Cost))
 	}
 	if wasHead {
-		s.succeed(g)
+		s.succeed(g, at)
+	}
+	if s.head == nil && s.waits != nil {
+		s.waits.remove(s)
 	}
 }
 
 // succeed parks the new head at one of the queues where the last head was parked, and marks these queues. If no
 // entry is left, it parks none. That queue may have room for the new head: then the next look moves it to
 // another one, or admits it.
-func (s *Set) succeed(g *Group) {
+func (s *Set) succeed(g *Group, at int64) {
 	s.overtakes, s.reserving, s.since = 0, false, 0 // since: the new head arrived before this look
 	kept := false
 	for i := range s.places {
@@ -153,7 +160,7 @@ func (s *Set) succeed(g *Group) {
 			continue
 		}
 		if kept || s.head == nil {
-			p.q.parked.remove(p)
+			s.unpark(p, at)
 		} else {
 			p.q.parked.fix(p)
 			kept = true
@@ -172,9 +179,16 @@ func (q *Queue) forget(p *place) {
 }
 
 // park parks the head at p, and marks the queue, so that run looks at it or sets the alarm.
-func (g *Group) park(p *place) {
+func (s *Set) park(g *Group, p *place, at int64) {
+	p.parkedAt = at
 	heap.Push(&p.q.parked, p)
 	g.mark(p.q)
+}
+
+// unpark is the opposite of park.
+func (s *Set) unpark(p *place, at int64) {
+	p.q.parked.remove(p)
+	p.kept += at - p.parkedAt
 }
 
 // move moves the head from p, which no longer keeps it back, to o, which does.
@@ -183,9 +197,9 @@ func (g *Group) park(p *place) {
 // could be moved for ever. A head that was moved maxOvertakes times reserves: it is parked at all its limits, and
 // later entries have to wait behind it. A move to a limit that is aside starts the count again: no
 // other entry has taken anything from such a limit.
-func (s *Set) move(g *Group, p, o *place) {
-	p.q.parked.remove(p)
-	g.park(o)
+func (s *Set) move(g *Group, p, o *place, at int64) {
+	s.unpark(p, at)
+	s.park(g, o, at)
 	if o.q.aside {
 		s.overtakes = 0
 		return
@@ -196,20 +210,20 @@ func (s *Set) move(g *Group, p, o *place) {
 	s.reserving = true
 	for i := range s.places {
 		if p := &s.places[i]; p.pos < 0 {
-			g.park(p)
+			s.park(g, p, at)
 		}
 	}
 }
 
 // stopReserving ends the reserving of a head: it leaves the head parked at p alone, in no entry's way elsewhere.
-func (s *Set) stopReserving(g *Group, p *place) {
+func (s *Set) stopReserving(g *Group, p *place, at int64) {
 	if !s.reserving {
 		return
 	}
 	s.overtakes, s.reserving = 0, false
 	for i := range s.places {
 		if o := &s.places[i]; o != p {
-			o.q.parked.remove(o)
+			s.unpark(o, at)
 			g.mark(o.q)
 		}
 	}

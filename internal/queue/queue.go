@@ -31,8 +31,17 @@ type Queue struct {
 	frozen bool     // it is in Group.frozen
 	marked bool     // it is in Group.marked
 
+	planned int // its place on the group's agenda, from 1 on; 0: it is not there
+
 	out     uint64 // if lateness is not nil: the cost of granted waiters that are not known to run
 	granted uint64 // entries admitted
+
+	waited, vain int64 // for how long it kept back entries, those that were admitted and the others; see waits.go
+
+	// The highest granted and waited that Info has returned. Undo makes both fall, but a count that was told must not:
+	// for metrics that is a new start from 0.
+	toldGranted uint64
+	toldWaited  int64
 }
 
 // Init makes the queue of a limit. clk is nil for a limit that does not depend on time. aside is true for the
@@ -137,16 +146,18 @@ func (q *Queue) arrive(now int64) int64 {
 }
 
 // wake sets the alarm to the instant at which the first head is due.
-func (q *Queue) wake(now, due int64, b *timing.Bell) {
+func (q *Queue) wake(g *Group, now, due int64, b *timing.Bell) {
 	q.due = due
+	g.plan(q)
 	if q.alarm != nil {
 		q.alarm.SetBell(now, due, b)
 	}
 }
 
 // rest unsets the alarm: no head here waits for time alone.
-func (q *Queue) rest() {
+func (q *Queue) rest(g *Group) {
 	q.due = 0
+	g.plan(q)
 	if q.alarm != nil {
 		q.alarm.Stop()
 	}
@@ -186,7 +197,7 @@ func (q *Queue) replan(g *Group, e Effect) {
 	for i := len(q.wanted) - 1; i >= 0; i-- {
 		p := q.wanted[i]
 		if q.aside {
-			p.set.stopReserving(g, p)
+			p.set.stopReserving(g, p, p.set.time())
 		}
 		// Also heads that are parked elsewhere: a hold there may copy the plan of this limit.
 		for j := range p.set.places {
@@ -204,14 +215,20 @@ func (q *Queue) replan(g *Group, e Effect) {
 type Info struct {
 	Granted uint64 // entries admitted
 	Waiting int    // all entries of each set that has its head parked here
+	Waited  int64  // for how long entries that were then admitted were kept back here
+	InVain  int64  // likewise, entries that were refused or that gave up
+	Longest int64  // for how long the one that came first of Waiting has been waiting
 	NextDue int64  // when the first head here, or else an entry of cost 1, is due; Never: not known
 }
 
-// Info returns the statistics at now. It is called in View or Change.
+// Info returns the statistics at now. It is called in View or Change. Granted and Waited never fall: after Undo they
+// stay as they were told, until other entries make up for it.
 func (q *Queue) Info(now int64) Info {
-	info := Info{Granted: q.granted}
+	q.toldGranted, q.toldWaited = max(q.toldGranted, q.granted), max(q.toldWaited, q.waited)
+	info := Info{Granted: q.toldGranted, Waited: q.toldWaited, InVain: q.vain}
 	for _, p := range q.parked {
 		info.Waiting += p.set.count
+		info.Longest = max(info.Longest, p.set.time()-p.set.head.at)
 	}
 	since, cost := int64(0), 1
 	if len(q.parked) > 0 {

@@ -30,6 +30,7 @@ type Set struct {
 	since      int64   // the instant from which the head counts
 	overtakes  int     // how often the head was moved
 	reserving  bool    // the head is parked at all its limits
+	waits      *Waits  // fixed; what its entries have waited is added there, if it is not nil
 
 	bells []*timing.Bell // all bells of the set, at most maxBells
 	idle  []uint8        // the numbers of those that no waiter has
@@ -50,6 +51,10 @@ type place struct {
 	ahead   uint64 // the cost here of all waiting entries; saturates
 	dearest int    // none of them costs more
 	effect  Effect // of a correction that is under way
+
+	// If the set has several places: for how long heads were parked here in all, before parkedAt; and since when
+	// the present one is.
+	kept, parkedAt int64
 }
 
 func (p *place) seq() uint64 { return p.set.head.seq }
@@ -123,12 +128,15 @@ func (s *Set) read(g *Group) int64 {
 // Enter waits until all limits admit the entry, with one claim for each, and notes their marks in the claims.
 // The error is a *TooMuch, a *TooLate, or the cause of a context that has ended. After an error it is as if the
 // entry had not come. The caller has checked just now that the context has not ended.
-func (s *Set) Enter(ctx context.Context, claims []Claim) error {
+//
+// It also returns how long the entry has waited, or NoWait. While the entry waits, its caller may be labelled with the
+// name; see await.
+func (s *Set) Enter(ctx context.Context, claims []Claim, name Namer) (wait time.Duration, err error) {
 	g := s.lock()
 	now, blocked, err := s.admit(g, claims)
 	if blocked == nil {
 		g.unlock()
-		return err
+		return NoWait, err
 	}
 	deadline := int64(Never)
 	if t, ok := ctx.Deadline(); ok && s.clk == nil {
@@ -137,20 +145,21 @@ func (s *Set) Enter(ctx context.Context, claims []Claim) error {
 		deadline = s.clk.At(t)
 		if turn, limit := s.turn(now, claims, deadline); turn >= deadline {
 			g.unlock()
-			return &TooLate{limit, time.Duration(turn - now)}
+			return NoWait, &TooLate{limit, time.Duration(turn - now)}
 		}
 	}
 	w := s.push(g, now, claims, deadline)
 	if s.head == w {
-		g.park(blocked)
+		s.park(g, blocked, w.at)
 	}
 	bell := s.bell(w)
 	g.unlock()
-	if s.wait(ctx, w, bell) {
+	if s.await(ctx, w, bell, name) {
 		return s.woken(ctx, w, claims)
 	}
+	wait = time.Duration(w.at)
 	s.put(w)
-	return context.Cause(ctx)
+	return wait, context.Cause(ctx)
 }
 
 // wait waits until the outcome of w is decided. If the context ends first, it takes w out of the set and reports
@@ -171,7 +180,9 @@ func (s *Set) wait(ctx context.Context, w *waiter, b *timing.Bell) bool {
 			g := s.lock()
 			gone := w.outcome == waiting
 			if gone {
-				s.drop(g, w)
+				at := s.time()
+				s.waited(w, at, false)
+				s.drop(g, w, at)
 			}
 			g.unlock()
 			if gone {
@@ -197,24 +208,25 @@ func (s *Set) rung() {
 
 // woken ends the wait of a decided entry. It reports that the caller runs, and takes the entry back if the context
 // has ended since the grant. After put, w may belong to another entry.
-func (s *Set) woken(ctx context.Context, w *waiter, claims []Claim) error {
-	outcome, info, limit := w.outcome, w.deadline, int(w.limit)
+func (s *Set) woken(ctx context.Context, w *waiter, claims []Claim) (wait time.Duration, err error) {
+	outcome, info, limit, wait := w.outcome, w.deadline, int(w.limit), time.Duration(w.at)
 	copy(claims, w.claims())
+	if outcome == granted {
+		if s.reports {
+			s.ran(info, claims)
+		}
+		if err = timing.Ended(ctx); err != nil {
+			s.takeBack(w, claims)
+		}
+	}
 	s.put(w)
 	switch outcome {
 	case tooLate:
-		return &TooLate{limit, time.Duration(info)}
+		err = &TooLate{limit, time.Duration(info)}
 	case tooMuch:
-		return &TooMuch{Limit: limit, Capacity: int(info), Cost: claims[limit].Cost}
+		err = &TooMuch{Limit: limit, Capacity: int(info), Cost: claims[limit].Cost}
 	}
-	if s.reports {
-		s.ran(info, claims)
-	}
-	if err := timing.Ended(ctx); err != nil {
-		s.Undo(claims)
-		return err
-	}
-	return nil
+	return wait, err
 }
 
 // ran reports to the limits that the caller of an entry granted at the instant granted runs. Until then its cost
@@ -301,17 +313,14 @@ func (s *Set) correct(f func(i int, q *Queue, now int64) Effect) {
 // admit admits a newcomer, if there is room now. Otherwise it returns a place that keeps the newcomer back, or
 // the error of an entry that can never be admitted. It also returns the present instant.
 //
-// Heads come first: an alarm may be late, so admit looks at the heads with an alarm before it looks at the
+// Heads come first: an alarm may be late, so admit looks at all heads that are due before it looks at the
 // newcomer. Any limit with a parked head keeps the newcomer back, even if there is room for both. Otherwise the
 // newcomer would overtake that head.
 func (s *Set) admit(g *Group, claims []Claim) (now int64, blocked *place, err error) {
-	for i := range s.places {
-		if q := s.places[i].q; len(q.parked) > 0 && q.alarm != nil {
-			g.mark(q) // its alarm may be late
-		}
+	if now = s.read(g); g.markDue(s.clk, now) {
+		g.run()
+		now = s.read(g)
 	}
-	g.run()
-	now = s.read(g)
 	if err := s.tooMuch(claims); err != nil {
 		return now, nil, err
 	}

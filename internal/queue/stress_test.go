@@ -39,7 +39,7 @@ func TestParallel(t *testing.T) {
 				}
 				ctx, cancel := n.WithTimeout(time.Duration(draw.IntN(300) + 1))
 				claims := claims(s, 1)
-				switch err := s.Enter(ctx, claims).(type) {
+				switch _, err := s.Enter(ctx, claims, nil); err := err.(type) {
 				case nil:
 					fates[0].Add(1)
 					s.Settle(claims, all(claims, 1))

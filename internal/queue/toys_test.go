@@ -377,7 +377,7 @@ func (n *bench) enter(s *Set, cost int, timeout time.Duration) *entry {
 	}
 	e.cancel = cancel
 	go func() {
-		e.err = s.Enter(ctx, e.claims)
+		_, e.err = s.Enter(ctx, e.claims, nil)
 		e.at = n.Now()
 		e.done.Store(true)
 	}()

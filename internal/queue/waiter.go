@@ -3,15 +3,16 @@ package queue
 import "github.com/escapement-go/escapement/internal/timing"
 
 // waiter is an entry that waits. The lock of its group guards it until its outcome is decided: it is granted or
-// refused. Then it belongs to its caller. It is small, because a million of them may wait: the fields deadline
-// and next get another meaning when the outcome is decided.
+// refused. Then it belongs to its caller. It is small, because a million of them may wait: the fields deadline,
+// at and next get another meaning when the outcome is decided.
 type waiter struct {
 	next, prev *waiter       // in its set; once decided, next is the waiter decided after it, see Group.told
 	ready      chan struct{} // of capacity 1: sent to once, by the goroutine that releases the lock after the decision
 	own        [1]Claim      // its claims, if there is one
-	more       *[]Claim      // its claims, if there are several
+	more       *[]Claim      // its claims, if there are several, and then as many that have kept
 	seq        uint64        // order of arrival
 	deadline   int64         // of its context; granted: the instant of that; tooLate: the wait; tooMuch: the capacity
+	at         int64         // of its arrival; decided: its wait
 	limit      int32         // tooLate, tooMuch: the number of the limit
 	bell       uint8         // the number of its bell in the set, from 1 on; 0: it has none
 	outcome    outcome
@@ -34,7 +35,7 @@ func (s *Set) get() *waiter {
 	w, _ := s.pool.Get().(*waiter)
 	if w == nil {
 		if len(s.fresh) == 0 {
-			s.block = min(2*s.block+1, 56) // 56 of them fill 4 KiB
+			s.block = min(2*s.block+1, 51) // 51 of them fill 4 KiB
 			s.fresh = make([]waiter, s.block)
 		}
 		w, s.fresh = &s.fresh[0], s.fresh[1:]
@@ -75,10 +76,14 @@ func (s *Set) bell(w *waiter) *timing.Bell {
 // claims returns the claims, one for each limit of the set.
 func (w *waiter) claims() []Claim {
 	if w.more != nil {
-		return *w.more
+		return (*w.more)[:len(*w.more)/2]
 	}
 	return w.own[:]
 }
+
+// kept returns, for one of several limits, what place.keptBy was at the arrival. Once the entry is decided, that is
+// the time for which the limit has kept it back.
+func (w *waiter) kept(limit int) *uint64 { return &(*w.more)[len(*w.more)/2+limit].Mark }
 
 // claim sets the claims, one for each limit of the set.
 func (w *waiter) claim(claims []Claim) {
@@ -89,7 +94,7 @@ func (w *waiter) claim(claims []Claim) {
 	if w.more == nil {
 		w.more = new([]Claim)
 	}
-	*w.more = append((*w.more)[:0], claims...)
+	*w.more = append(append((*w.more)[:0], claims...), claims...)
 }
 
 func (s *Set) put(w *waiter) { s.pool.Put(w) }

@@ -25,6 +25,7 @@ type plan struct{ n, span int64 }
 type entry struct {
 	mark uint64
 	ref  *charge
+	at   int64 // when it was granted
 }
 
 // pair is a Schedule and its reference. All intervals are whole nanoseconds where whole says so: then
@@ -78,13 +79,16 @@ func (d *pair) apply(now int64, o op) error {
 			return nil // refused
 		}
 		grant := max(now, due) + o.b
-		d.entries = append(d.entries, entry{s.Take(grant, since, cost), ref.take(grant, since, cost)})
+		d.entries = append(d.entries, entry{s.Take(grant, since, cost), ref.take(grant, since, cost), grant})
 	case 3:
 		if len(d.entries) == 0 {
 			return nil
 		}
 		i := int(o.b) % len(d.entries)
 		e := d.entries[i]
+		if e.at > now {
+			return nil // no entry ends before it goes
+		}
 		d.entries = append(d.entries[:i], d.entries[i+1:]...)
 		actual := int(o.a) % (2*e.ref.cost + 1)
 		if !d.whole {

@@ -40,6 +40,7 @@ type Schedule struct {
 	late  int64 // lateness of the last grant that is not made up yet, at most slack
 	floor int64 // the last change of plan: an entry counts as having arrived no earlier
 	held  int64 // no entry is admitted before
+	began int64 // when the last hold began
 	ends  bool  // a hold has begun, and its end has yet to leave one token
 
 	last    int64    // when the last entry was granted; 0: its caller is known to run
@@ -328,6 +329,9 @@ func (s *Schedule) Hold(now, until int64) {
 	if until <= s.held {
 		return
 	}
+	if s.held <= now {
+		s.began = now
+	}
 	s.held, s.ends = until, true
 	s.touch(until)
 	s.late = 0
@@ -338,10 +342,16 @@ func (s *Schedule) Hold(now, until int64) {
 // hold it does nothing.
 //
 // A hold moves nothing but these fields before it ends; see endHold. All other changes of plan were at now at the
-// latest.
+// latest. If the hold began at this very instant, entries granted before it can't be told from later ones by their
+// instant. A history tells them apart.
 func (s *Schedule) Resume(now int64) {
-	if s.held > now {
-		s.held, s.floor, s.changed = now, now, now
+	if s.held <= now {
+		return
+	}
+	s.held, s.floor, s.changed = now, now, now
+	if s.began == now {
+		s.Track()
+		s.changed = now + 1
 	}
 }
 

@@ -41,7 +41,8 @@ type try struct {
 // begin starts an attempt and its timeout.
 func (c *call) begin(ctx context.Context) *try {
 	t := &try{ctx: ctx}
-	if c.timeout == 0 && c.gate == nil {
+	timeout := c.user.AttemptTimeout
+	if timeout == 0 && c.gate == nil {
 		return t
 	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -49,10 +50,10 @@ func (c *call) begin(ctx context.Context) *try {
 		t.watch()
 	}
 	switch {
-	case c.timeout < 0:
+	case timeout < 0:
 		t.cancel(errTimeout)
-	case c.timeout > 0:
-		t.ringIn(c.clock(), c.timeout)
+	case timeout > 0:
+		t.ringIn(c.clock(), timeout)
 	}
 	return t
 }

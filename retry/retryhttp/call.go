@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
-	"github.com/escapement-go/escapement/internal/hints"
 	"github.com/escapement-go/escapement/internal/lost"
 	"github.com/escapement-go/escapement/internal/timing"
 	"github.com/escapement-go/escapement/retry"
@@ -32,8 +31,8 @@ var errNothing = errors.New("retryhttp: Base returned neither a response nor an 
 type call struct {
 	t      *Transport
 	req    *http.Request // the caller's: never changed
-	policy retry.Policy  // the user's, without what is done here
-	limits               // of the user's policy
+	user   *retry.Policy // the user's
+	policy retry.Policy  // a copy of it, without what is done here
 
 	replayable bool // the request may be sent again; false with NoRetry
 	idempotent bool
@@ -54,14 +53,6 @@ type call struct {
 	failure error          // the error of the last attempt that failed, without marks
 }
 
-// limits are the settings of the user's policy that are acted on here.
-type limits struct {
-	timeout     time.Duration
-	longestHold time.Duration
-	onRetry     func(retry.Event)
-	classify    func(error) retry.Verdict
-}
-
 func newCall(t *Transport, req *http.Request) *call {
 	p := t.Policy
 	if p == nil {
@@ -70,8 +61,8 @@ func newCall(t *Transport, req *http.Request) *call {
 	c := &call{
 		t:          t,
 		req:        req,
+		user:       p,
 		policy:     *p,
-		limits:     limits{p.AttemptTimeout, hints.Longest(p.MaxRetryAfter), p.OnRetry, p.Classify},
 		replayable: !t.NoRetry && replayable(req),
 		idempotent: idempotent(req),
 		gate:       t.gate(req, p),
@@ -140,7 +131,7 @@ func (c *call) attempt(ctx context.Context) error {
 		if resp.Request == req {
 			resp.Request = c.req
 			if c.gate != nil {
-				resp.Request = c.req.WithContext(gate.WithPass(c.req.Context(), c.pass))
+				resp.Request = c.req.WithContext(ctx) // this has the pass, and does not end with the attempt
 			}
 		}
 		err = c.answered(t, resp)
@@ -187,8 +178,8 @@ func (c *call) failed(err error) error {
 	switch {
 	case c.t.Classify != nil:
 		verdict = c.t.Classify(nil, err)
-	case c.classify != nil && !unsendable(err):
-		verdict = c.classify(err)
+	case c.user.Classify != nil && !unsendable(err):
+		verdict = c.user.Classify(err)
 	default:
 		verdict = Classify(nil, err)
 	}
@@ -210,7 +201,10 @@ func (c *call) answered(t *try, resp *http.Response) error {
 	} else {
 		verdict = classify(resp, c.now)
 	}
-	reset := spent(resp.Header, c.t.XRateLimit, c.now)
+	var reset shortage
+	if verdict == retry.VerdictThrottle || c.gate != nil {
+		reset = spent(resp.Header, c.t.XRateLimit, c.now)
+	}
 	var err error
 	switch verdict {
 	case retry.VerdictThrottle:
@@ -266,8 +260,8 @@ func (c *call) discard(e retry.Event) {
 	if c.spare, c.resp = c.resp, nil; c.spare != nil && c.spare.Body != nil {
 		c.spare.Body = keep(c.clock(), c.spare.Body, c.spare.ContentLength)
 	}
-	if c.onRetry != nil {
-		c.onRetry(e)
+	if c.user.OnRetry != nil {
+		c.user.OnRetry(e)
 	}
 }
 

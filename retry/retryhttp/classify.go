@@ -61,7 +61,7 @@ func Classify(resp *http.Response, err error) retry.Verdict {
 }
 
 func classify(resp *http.Response, now func() time.Time) retry.Verdict {
-	if resp.Header.Get("X-Should-Retry") == "false" || resp.Header.Get("Stripe-Should-Retry") == "false" {
+	if forbidden(resp.Header["X-Should-Retry"]) || forbidden(resp.Header["Stripe-Should-Retry"]) {
 		return retry.VerdictStop
 	}
 	switch resp.StatusCode {
@@ -78,6 +78,9 @@ func classify(resp *http.Response, now func() time.Time) retry.Verdict {
 	}
 	return retry.VerdictStop
 }
+
+// forbidden reports whether a field with these lines forbids another attempt.
+func forbidden(field []string) bool { return len(field) > 0 && field[0] == "false" }
 
 // isTLS reports whether the server is not the one that is wanted, or refuses this client. Another
 // attempt would not change that.

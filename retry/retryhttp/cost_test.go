@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/within"
 	"github.com/escapement-go/escapement/retry"
 	"github.com/escapement-go/escapement/retry/retryhttp"
 )
@@ -70,5 +71,13 @@ func TestCost(t *testing.T) {
 	resp.Body.Close()
 	if got := used(); got != [3]int{3, 100, 0} {
 		t.Errorf("used %v, by the context", got)
+	}
+	// The context of the answer's request goes on, and the costs of it are paid.
+	ctx := resp.Request.Context()
+	if err := ctx.Err(); err != nil {
+		t.Errorf("after the attempt, the context of the answer's request: %v", err)
+	}
+	if costs := within.Costs(ctx); len(costs) > 0 {
+		t.Errorf("the context of the answer's request has the costs %v", costs)
 	}
 }

@@ -95,6 +95,9 @@
 // longer than Policy.MaxRetryAfter allows for a hint. Requests that are in flight by then may still be
 // refused.
 //
+// A 429 without a Retry-After of its own has that reset as its hint, also where there is no gate: its call waits so long
+// before the next attempt.
+//
 // The reset is in whole seconds, rounded up, so 1 means "within a second". A server that admits 100 a
 // second evenly has nothing left after each response. To wait for a second each time would admit one
 // a second. So if the policy says that units come back more than once a second, the hold lasts for

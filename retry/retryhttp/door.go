@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
+	"github.com/escapement-go/escapement/internal/hints"
 	"github.com/escapement-go/escapement/internal/timing"
 )
 
@@ -91,7 +92,7 @@ func (c *call) hold(s shortage) {
 	if s.unit > 0 {
 		d = time.Duration(timing.Later(c.entered, s.unit) - c.clock().Now())
 	}
-	if d = min(d, c.longestHold); d > 0 {
+	if d = min(d, hints.Longest(c.user.MaxRetryAfter)); d > 0 {
 		gate.Hold(c.gate, d)
 	}
 }

@@ -420,6 +420,8 @@ func (r *refuser) serve(c net.Conn) {
 			switch {
 			case refuse && away:
 				frame(goAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, stream-2), 0)...)
+				// To close with a request unread would reset the connection, and a reset may overtake the frame.
+				_, _ = io.Copy(io.Discard, c)
 				return
 			case refuse:
 				frame(reset, 0, stream, 0, 0, 0, 7) // REFUSED_STREAM
