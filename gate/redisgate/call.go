@@ -2,19 +2,24 @@ package redisgate
 
 import (
 	"context"
-	_ "embed"
-	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed script.lua
-var text string
+const (
+	firstScriptWait = time.Millisecond       // pause in which another member may send the script; doubled each time
+	lastScriptWait  = 64 * time.Millisecond  // … up to this
+	scriptTurn      = 500 * time.Millisecond // after which another one may send it
+)
 
 // request is one call of the script.
 type request struct {
-	args  []any
+	question
+	keys  []string
 	ops   []op
 	tries []*try
 	asked []*waiter
@@ -25,7 +30,12 @@ type request struct {
 	likes int // units that it would take besides, if no other member needs them
 	apart bool
 	lease uint32
-	sent  int64
+	extra time.Duration // how much later than their guard its slots may be used
+	sent  int64         // when it was built; once it is answered, when it was written
+	wire  *stamped      // its text
+
+	quick  []any // the command of a quick call
+	begins bool  // … which may begin the state
 
 	mute bool // it asks for no slots, although entries wait for some
 }
@@ -37,7 +47,7 @@ func (g *Gate) build(now int64) *request {
 	if !apart {
 		g.returnUnitlessSlots()
 	}
-	r := &request{ops: g.ops, tries: g.tries, epoch: k.epoch, used: g.units.use, apart: apart, lease: g.units.lease, sent: now}
+	r := &request{keys: g.keys, ops: append(g.lessons.take(), g.ops...), tries: g.tries, epoch: k.epoch, used: g.units.use, apart: apart, lease: g.units.lease, extra: g.extra, sent: now}
 	askNow := k.askNow
 	g.ops, g.tries, k.askNow = nil, nil, false
 	k.sent = now
@@ -48,18 +58,19 @@ func (g *Gate) build(now int64) *request {
 		r.more, r.idle, r.likes = max(0, least-r.used), max(0, r.used-least), max(0, most-max(least, r.used))
 	}
 	g.units.held, g.units.urged, g.units.freed = r.used, false, false
-	first := g.queue.at(len(g.slots))
-	r.mute = first != nil && now < k.ask && !askNow && len(r.tries) == 0 && g.ttl == 0
-	r.args = make([]any, 0, 14+10*len(g.limits)+4*len(r.ops))
+	first := g.queue.first()
+	r.mute = first != nil && now < g.asksFrom() && !askNow && len(r.tries) == 0 && g.ttl == 0
 	g.putHead(r, first)
+	r.Limits = make([]saidLimit, len(g.limits))
 	for i := range g.limits {
-		g.putLimit(r, i)
+		r.Limits[i] = g.saidLimit(r, i)
 	}
+	r.Ops = make([]saidOp, 0, len(r.ops)+len(r.tries)+1)
 	for _, o := range r.ops {
 		r.putOp(o)
 	}
 	for _, t := range r.tries {
-		r.put(string(opTry), t.claim.text, 0, 0)
+		r.Ops = append(r.Ops, saidOp{Op: opTry, Cost: t.claim.text})
 	}
 	if !r.mute {
 		r.putAsked(first)
@@ -67,88 +78,89 @@ func (g *Gate) build(now int64) *request {
 	return r
 }
 
-// put adds arguments for the script.
-func (r *request) put(args ...any) { r.args = append(r.args, args...) }
-
 // until returns the time from the call to an instant, in microseconds.
 func (r *request) until(at int64) int64 { return (at - r.sent) / 1000 }
 
-// putHead adds the member's name, what it knows of the plan, and the slots in hand. first is the
+// putHead sets the member's name, what it knows of the plan, and the slots in hand. first is the
 // first entry without a slot, or nil.
 func (g *Gate) putHead(r *request, first *waiter) {
 	k := &g.link
-	ahead := g.horizon
-	if !g.heard || g.ttl > 0 && g.timed && (!g.paced || g.units.tight) {
-		ahead = min(ahead, shortHorizon)
-	}
-	state := 0
-	switch {
-	case k.jumped:
-		state = 2
-	case r.sent < k.aliveUntil:
-		state = 1
-	}
 	newest, waited := int64(0), int64(0)
 	if k.newest != 0 {
 		newest = max(r.until(k.newest), -maxProduct)
 	}
-	switch {
-	case r.mute:
-		waited = -1
-	case first != nil:
+	if first != nil {
 		waited = max(0, -r.until(first.came))
 	}
-	behind, inhand := int64(0), 0
-	for _, s := range g.slots {
-		behind = s.name
-		inhand += s.claim.weight
+	r.question = question{
+		Member: g.id, Call: k.calls, Horizon: micros(g.horizon), Late: micros(g.late + max(r.extra, g.told())), Ahead: micros(g.ahead()),
+		Brief: micros(g.brief()),
+		Epoch: k.epoch, Gen: k.gen, Seq: k.seq, Alive: k.jumped || r.sent < k.aliveUntil, Jumped: k.jumped, Hold: g.knownHold(r),
+		Newest: newest, Behind: g.soonest(r.sent), Waited: waited, Mute: r.mute, InHand: g.queue.weight,
+		Plan: g.plan, Version: g.version,
 	}
-	r.put(g.id, micros(g.horizon), micros(g.late), micros(ahead), k.epoch, k.gen, state,
-		g.knownHold(r), newest, behind, waited, inhand, k.calls, len(g.limits))
+}
+
+// ahead is how far away a slot may be.
+func (g *Gate) ahead() time.Duration {
+	if !g.heard || g.ttl > 0 && g.timed && (!g.paced || g.units.tight) {
+		return min(g.horizon, g.brief())
+	}
+	return g.horizon
 }
 
 // knownHold is what the member knows of a hold, for a server that has lost its state.
-func (g *Gate) knownHold(r *request) any {
+func (g *Gate) knownHold(r *request) *knownHold {
 	k := &g.link
 	switch left := r.until(k.held); {
 	case left > 0:
-		return fmt.Sprintf("%d:%d", left, max(0, -r.until(k.to)))
+		return &knownHold{Left: min(left, micros(longest)), Age: max(0, -r.until(k.to))}
 	case k.resumed != 0:
-		return min(0, r.until(k.resumed)) - 1
+		ago := max(0, -r.until(k.resumed))
+		return &knownHold{Ended: &ago}
 	}
-	return 0
+	return nil
 }
 
-// putLimit adds the i-th limit, with what the member knows of its state.
-func (g *Gate) putLimit(r *request, i int) {
+// saidLimit is the i-th limit, with what the member knows of its state.
+func (g *Gate) saidLimit(r *request, i int) saidLimit {
 	k := &g.link
 	l, d := g.limits[i], k.known[i]
 	x := max(0, d.x-(r.sent-d.at)/1000-1)
 	if k.epoch == 0 {
 		x = 0
 	}
+	said := saidLimit{Kind: l.kind.word(), Late: micros(l.late)}
 	switch l.kind {
 	case bucket:
-		r.put(string(bucket), l.span, l.n, l.burst, x, bit(l.strict), 0, 0, 0, 0)
+		said.Span, said.N, said.Burst, said.Debt, said.Strict = l.span, l.n, l.burst, x, l.strict
+		g.saidWide(&said, &l, d.y, r.extra)
 	case window:
-		r.put(string(window), l.span, l.n, l.cell, d.x, 0, 0, 0, 0, 0)
+		said.Span, said.N, said.Cell, said.Count = l.span, l.n, l.cell, d.x
+		g.saidWide(&said, &l, d.y, r.extra)
 	case adaptive:
 		y := d.y
 		if r.sent >= k.aliveUntil {
 			y = 0 // forgotten by Redis, which had no entry for so long
 		}
-		r.put(string(adaptive), l.span, l.slowest, l.burst, x, y, l.backoff, l.recover, l.giveUp, 0)
+		said.Burst, said.Debt = l.burst, x
+		said.saidAdaptive = &saidAdaptive{Fastest: l.span, Slowest: l.slowest, Interval: y, Backoff: l.backoff, Recover: l.recover, GiveUp: l.giveUp}
 	case concurrency:
-		r.put(string(concurrency), l.n, micros(l.ttl), r.used, bit(r.apart), r.more, r.idle, g.lead()/1000, r.likes, bit(g.units.starved))
+		said.N = l.n
+		said.saidUnits = &saidUnits{
+			TTL: micros(l.ttl), Used: r.used, Apart: r.apart, More: r.more, Idle: r.idle,
+			Lead: g.lead() / 1000, Likes: r.likes, Starved: g.units.starved,
+		}
 	}
+	return said
 }
 
-// bit returns 1 for true and 0 for false.
-func bit(b bool) int {
-	if b {
-		return 1
+// saidWide says how much longer the guard must be, and how long that counts: as long as an entry may be in a span.
+func (g *Gate) saidWide(said *saidLimit, l *Limit, heard int64, extra time.Duration) {
+	said.Wide, said.Heard = g.wide(l, extra), heard
+	if said.Wide > 0 || heard > 0 {
+		said.WideFor = micros(g.horizon + l.over + g.late + extra)
 	}
-	return 0
 }
 
 // putOp adds an operation, as far as it still means something in the epoch that the member knows.
@@ -158,34 +170,36 @@ func (r *request) putOp(o op) {
 		case o.back:
 			return // this epoch never knew of it
 		case o.what == opThrottle:
-			o.a = -1 // the mark means nothing here, but the throttle does
+			o.mark.change = -1 // the mark means nothing here, but the throttle does
 		case o.what == opSettle:
 			o.a = 0 // nor does the slot, but the cost does
 		}
 	}
-	if o.cost != "" {
-		r.put(string(o.what), o.a, o.cost, o.gen)
-		return
+	said := saidOp{Op: o.what, Age: o.age}
+	switch o.what {
+	case opSettle, opUnused, opGiveBack:
+		said.Slot, said.Cost, said.Gen = o.a, o.cost, o.gen
+	case opHold:
+		said.Span = o.a
+	case opSuccess, opThrottle:
+		said.Mark, said.Slow, said.After = o.mark.change, o.mark.slow, o.b
+		said.Numbers = append([]int64{o.mark.number}, o.more...)
 	}
-	third := o.gen
-	if o.called != 0 {
-		third = o.age
-	}
-	r.put(string(o.what), o.a, o.b, third)
+	r.Ops = append(r.Ops, said)
 }
 
 // putAsked asks for slots for the entries from w on. Neighbours of one claim without a deadline
 // share one opAsk.
 func (r *request) putAsked(w *waiter) {
-	for ; w != nil && len(r.asked) < maxPerCall; w = w.next {
+	for ; w != nil && len(r.asked) < maxPerCall; w = w.asking.next.value() {
 		limit := int64(0)
 		if w.deadline != never {
 			limit = max(1, r.until(w.deadline))
 		}
 		if n := len(r.asked); n > 0 && limit == 0 && r.asked[n-1].claim.same(w.claim) && r.asked[n-1].deadline == never {
-			r.args[len(r.args)-2] = r.args[len(r.args)-2].(int) + 1
+			r.Ops[len(r.Ops)-1].Count++
 		} else {
-			r.put(string(opAsk), w.claim.text, 1, limit)
+			r.Ops = append(r.Ops, saidOp{Op: opAsk, Cost: w.claim.text, Count: 1, Most: limit})
 		}
 		r.asked = append(r.asked, w)
 	}
@@ -196,23 +210,92 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// call runs the script. If the server does not have it, call sends it along.
-func (g *Gate) call(r *request) ([]int64, error) {
+// stamped is an argument of a command that notes when it is written. Before that, the command waits for a connection. The
+// wait is no part of the round trip: the server can't run the command before.
+type stamped struct {
+	text    []byte
+	written atomic.Int64
+}
+
+func (s *stamped) MarshalBinary() ([]byte, error) {
+	s.written.Store(instant())
+	return s.text, nil
+}
+
+// String is for clients that log their commands.
+func (s *stamped) String() string { return string(s.text) }
+
+// call runs the script. If the server does not have it, call sends it along, or waits until another member has.
+func (g *Gate) call(r *request) (*reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
-	head := []any{"evalsha", script, len(g.keys), g.keys[0], g.keys[1]}
-	cmd := redis.NewCmd(ctx, append(head, r.args...)...)
+	args := []any{"evalsha", script, len(r.keys)}
+	for _, k := range r.keys {
+		args = append(args, k)
+	}
+	r.wire = &stamped{text: r.text()}
+	args = append(args, r.wire)
+	cmd := redis.NewCmd(ctx, args...)
 	err := g.client.Process(ctx, once{cmd})
-	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		head[0], head[1] = "eval", text
-		cmd = redis.NewCmd(ctx, append(head, r.args...)...)
+	if err != nil && strings.HasPrefix(err.Error(), "CROSSSLOT") {
+		// A cluster behind a client of one server.
+		last := len(args) - 2
+		args[last] = lifeBeside(r.keys[0])
+		g.mu.Lock()
+		g.keys = append(slices.Clone(g.keys[:len(g.keys)-1]), args[last].(string))
+		g.mu.Unlock()
+		cmd = redis.NewCmd(ctx, args...)
 		err = g.client.Process(ctx, once{cmd})
+	}
+	if lacksScript(err) {
+		cmd, err = g.callAnew(ctx, r, args)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cmd.Int64Slice()
+	list, err := cmd.Slice()
+	if err != nil {
+		return nil, err
+	}
+	return readReply(list)
 }
+
+// callAnew makes a call again that has found no script, and so has done nothing. The script is long. Where many members
+// find it missing, as after a restart, one of them sends it: the first to set a key. The others ask again until it is
+// there. If it does not come, the key runs out, and another one is the first.
+func (g *Gate) callAnew(ctx context.Context, r *request, args []any) (*redis.Cmd, error) {
+	sending := strings.TrimSuffix(args[len(args)-2].(string), "life") + "script"
+	for wait := firstScriptWait; ; wait = min(2*wait, lastScriptWait) {
+		first := false
+		if wait == firstScriptWait || wait == lastScriptWait {
+			won, err := g.client.SetNX(ctx, sending, "", scriptTurn).Result()
+			first = won || err != nil
+		}
+		if !first {
+			timer := time.NewTimer(wait)
+			<-timer.C
+		}
+		g.mu.Lock()
+		r.sent = instant()
+		g.link.sent = r.sent
+		g.mu.Unlock()
+		if first {
+			args[0], args[1] = "eval", text
+			cmd, pipe := redis.NewCmd(ctx, args...), g.client.Pipeline()
+			_ = pipe.Process(ctx, once{cmd})
+			pipe.Del(ctx, sending)
+			_, _ = pipe.Exec(ctx) // the command has its error
+			return cmd, cmd.Err()
+		}
+		cmd := redis.NewCmd(ctx, args...)
+		if err := g.client.Process(ctx, once{cmd}); !lacksScript(err) {
+			return cmd, err
+		}
+	}
+}
+
+// lacksScript reports whether a call has failed because the server does not have the script.
+func lacksScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
 var script = hashed(text)
 

@@ -162,12 +162,25 @@ type asked struct {
 	keys atomic.Pointer[[]string]
 }
 
+func (a *asked) note(cmd redis.Cmder) {
+	if args := cmd.Args(); cmd.Name() == "evalsha" || cmd.Name() == "fcall" {
+		a.keys.CompareAndSwap(nil, &[]string{args[3].(string), args[4].(string)})
+	}
+}
+
 func (a *asked) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); cmd.Name() == "evalsha" {
-			a.keys.CompareAndSwap(nil, &[]string{args[3].(string), args[4].(string)})
-		}
+		a.note(cmd)
 		return next(ctx, cmd)
+	}
+}
+
+func (a *asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			a.note(cmd)
+		}
+		return next(ctx, cmds)
 	}
 }
 

@@ -359,7 +359,7 @@ func TestScriptCostsAgainstModel(t *testing.T) {
 				l.span = rapid.Int64Range(1, 5_000_000).Draw(t, "span")
 				l.n = rapid.Int64Range(1, 30).Draw(t, "n")
 				l.burst = l.n
-				l.cell, l.cells = max(1, l.span/128), map[int64]int64{}
+				l.cell, l.cells, l.lasts = max(1, l.span/128), map[int64]int64{}, map[int64]int64{}
 				specs = append(specs, "w", l.span, l.n, l.cell, 0, 0, 0, 0, 0, 0)
 			} else {
 				l.span = rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 5_000_000)).Draw(t, "span")

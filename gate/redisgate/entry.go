@@ -55,37 +55,15 @@ func (e *entry) Leave(_ uint64, _ int, err error) {
 		e.refused = true
 		e.correct(func(int) int { return 0 })
 	}
-	throttled, told := g.lesson(e, err)
-	if told != nil && throttled == nil {
-		g.ops = append(g.ops, *told)
-	}
+	throttled := g.learn(e, err)
 	g.advance(instant())
 	g.mu.Unlock()
 	if e.cancel != nil {
 		e.cancel(nil)
 	}
 	if throttled != nil {
-		g.announce(*told, throttled.After)
+		g.announceThrottle(op{what: opThrottle, mark: e.slot.mark, epoch: e.slot.epoch}, throttled.After)
 	}
-}
-
-// lesson returns what an adaptive limit is to learn from the error of an entry: an operation, or
-// nil. The *ThrottledError is not nil if it is a throttle.
-func (g *Gate) lesson(e *entry, err error) (*gate.ThrottledError, *op) {
-	if !g.adapts(e.slot.claim) {
-		return nil, nil
-	}
-	if err == nil {
-		if !g.link.slow {
-			return nil, nil
-		}
-		return nil, &op{what: opSuccess, a: int64(e.slot.mark), back: true, epoch: e.slot.epoch}
-	}
-	t, ok := errors.AsType[*gate.ThrottledError](err)
-	if !ok || t == nil {
-		return nil, nil
-	}
-	return t, &op{what: opThrottle, a: int64(e.slot.mark), epoch: e.slot.epoch}
 }
 
 // isThrottle reports whether the error of the work says that the far side refused it.
@@ -146,7 +124,7 @@ func (e *entry) settle(actual func(limit int) int) {
 		return
 	}
 	e.correct(actual)
-	e.g.link.ask, e.g.link.due = 0, 0
+	e.g.forgetDue()
 	e.g.advance(instant())
 }
 
@@ -183,5 +161,5 @@ func (e *entry) correct(actual func(limit int) int) {
 	}
 }
 
-// longest is the longest hold that is reported.
-const longest = 10 * 365 * 24 * time.Hour
+// longest is the longest hold that is reported: it is as good as one that never ends.
+const longest = 60 * 365 * 24 * time.Hour

@@ -122,6 +122,33 @@ func ExampleGate_Stats() {
 	// Output: 1
 }
 
+func ExampleGate_Name() {
+	limits := redisgate.Limits{redisgate.Strict(100, time.Second, nil)}
+	g := redisgate.New(nowhere(), "api", limits, nil)
+	fmt.Println(g.Name())
+	fmt.Println(g)
+	// Output:
+	// api
+	// api: 100 in any 1s
+}
+
+func ExampleGate_SetName() {
+	limits := redisgate.Limits{redisgate.Concurrency(20, nil)}
+	g := gate.Named("jobs of this host", redisgate.New(nowhere(), "jobs", limits, nil)) // calls SetName
+	fmt.Println(g)
+	// Output: jobs of this host: 20 slots
+}
+
+func ExampleGate_Plan() {
+	g := redisgate.New(nowhere(), "llm", redisgate.Limits{
+		redisgate.Each(redisgate.Window(500, time.Minute, nil)),
+		redisgate.Window(90_000, time.Minute, nil),
+	}, nil)
+	plan, _ := gate.PlanOf(g) // calls Plan
+	fmt.Println(plan)
+	// Output: all of a Window of 500 per 1m0s, a Window of 90000 per 1m0s
+}
+
 func ExampleGate_Close() {
 	g := redisgate.New(nowhere(), "api", redisgate.Limits{redisgate.Window(5, time.Second, nil)}, nil)
 	fmt.Println(g.Close(context.Background()))

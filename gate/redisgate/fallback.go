@@ -41,7 +41,7 @@ func (g *Gate) enterFallback(ctx context.Context, w *waiter, cancel context.Canc
 	switch {
 	case again:
 		w.err = nil
-		g.queue.push(w, false)
+		g.queue.push(w)
 		g.advance(instant())
 		return gate.Pass{}, true, nil
 	case ctx.Err() != nil && err != nil:
@@ -88,7 +88,7 @@ func (g *Gate) tryFallback(c *claim) (gate.Pass, bool) {
 
 // useFallback sends the waiters without a slot to the fallback while Redis is away.
 func (g *Gate) useFallback(now int64, wake func(int64)) {
-	if g.link.away == nil || g.fallback == nil || g.queue.count <= len(g.slots) {
+	if g.link.away == nil || g.fallback == nil || g.queue.asking.count == 0 {
 		return
 	}
 	if g.held(now) {
@@ -96,12 +96,10 @@ func (g *Gate) useFallback(now int64, wake func(int64)) {
 		return
 	}
 	g.link.askNow = true
-	for w := g.queue.at(len(g.slots)); w != nil; {
-		next := w.next
+	for w := g.queue.first(); w != nil; w = g.queue.first() {
 		w.err = errAway
 		g.queue.remove(w)
 		w.ready <- struct{}{}
-		w = next
 	}
 }
 

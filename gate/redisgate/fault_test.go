@@ -118,7 +118,24 @@ func everything() []fault {
 			}
 		}, want: 0.5})
 	}
-	return all
+	set := func(t *testing.T, s *server, skew float64) {
+		if err := s.client().Set(context.Background(), "skew", fmt.Sprint(skew), 0).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	return append(all,
+		fault{name: "server's clock set by 45 ms, five times", skew: true, wrong: func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+			for i := range 5 {
+				set(t, s, 0.045*float64(i+1))
+				time.Sleep(190 * ms)
+			}
+		}, want: 0.3},
+		fault{name: "server's clock faster by 8 % for a second", skew: true, wrong: func(t *testing.T, s *server, _ *proxy, _ []*worker) {
+			for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * ms) {
+				set(t, s, 0.08*time.Since(began).Seconds())
+			}
+		}, want: 0.3},
+	)
 }
 
 // Never over, whatever goes wrong; and no less than can be.

@@ -32,6 +32,18 @@ type Options struct {
 	// second.
 	Timeout time.Duration
 
+	// Version is that of the limits. Members of one version must have the same limits and the same Horizon: an entry
+	// of one that differs gets a *LimitsError.
+	//
+	// Raise it with a release that changes a limit. While processes of both versions are about, and for ten horizons
+	// more, all of them go by the lower of both. A process is about while entries come, wait or hold units there, as long
+	// as it reaches Redis. At most sixteen horizons after the last of these, the newer limit counts alone. For each limit
+	// that is the lower rate or number, and the smaller
+	// burst. What else makes a limit must stay: its kind, its place, and its guard or slack. The span of a Window and
+	// the TTL of a Concurrency must stay, too. Limits may be added at the end; entries of the old version do not
+	// count there. Any other change takes another key. It must not be negative.
+	Version int
+
 	// Fallback is the gate that entries use while Redis is away. Nil means that they wait until
 	// Redis is back or their context ends. A gate.NewRate of a fair share of the limit keeps the
 	// process going at that rate; gate.All() admits every entry.
@@ -48,12 +60,12 @@ type Options struct {
 // members of one gate and share its limits. Make one with [New]; the zero value does not work. It
 // is safe for concurrent use.
 //
-// All members must have the same limits and the same horizon, which is not checked. While they
-// differ, as with two releases at once, each member goes by its own numbers and by what all members
-// have been granted. Limits are then matched by their position in [Limits].
+// All members must have the same limits and the same horizon. A member with other ones is turned away with a
+// [*LimitsError]. To change a limit with a release, see Options.Version.
 //
 // An entry that finds the queue empty costs one round trip. An entry that has to wait does so in this process,
-// first in, first out. One call asks for the slots of many waiting entries, whatever each costs. Enter never
+// first in, first out. Only a slot that is too small for the first waiters, because its own has left, goes to one that
+// came later. One call asks for the slots of many waiting entries, whatever each costs. Enter never
 // blocks on Redis: it returns when its context ends. TryEnter has no context, and waits for the answer, at most
 // for the timeout.
 //
@@ -65,14 +77,20 @@ type Options struct {
 type Gate struct {
 	client   redis.UniversalClient
 	keys     []string
+	name     string // guarded by mu
 	id       string
 	limits   Limits
 	horizon  time.Duration
 	late     time.Duration
 	timeout  time.Duration
 	fallback gate.Gate
+	plan     string        // what the limits are, for other members
+	version  int           // of these
+	planMark string        // … and what quick calls say of both
 	ttl      time.Duration // of a lease of units; 0: the gate has no limit of concurrency
 	timed    bool          // the gate has a limit other than that on units
+	mostLate time.Duration // how late it may become, if Redis is far away
+	extra    time.Duration // how much later than late an entry may go, as Redis is far away; guarded by mu
 	paced    bool          // … and none of these is a window, which opens for many entries at one instant
 
 	one           *claim    // of an entry of cost 1
@@ -80,18 +98,19 @@ type Gate struct {
 	unitsAtLimit  int       // the place of the limit of concurrency; -1: there is none
 	adaptsAtLimit int       // … and of the limit that adapts
 	views         bool      // a limit counts every entry as 1
+	simple        bool      // all limits are buckets and windows, so a quick call may do
 
 	// mu guards the fields below, and the waiters, slots and entries of the gate. Nothing may block
 	// while it is held.
-	mu    sync.Mutex
-	alarm *time.Timer // calls onAlarm when advance has something to do
-	queue queue
-	slots []slot // in hand; the i-th slot is for the i-th waiter of the queue
-	tries []*try // calls of TryEnter that are not sent yet
-	ops   []op   // not sent yet
-	link  link
-	units units
-	stats gate.Stats // counters; Stats works out the rest
+	mu      sync.Mutex
+	alarm   *time.Timer // calls onAlarm when advance has something to do
+	queue   queue
+	tries   []*try // calls of TryEnter that are not sent yet
+	ops     []op   // not sent yet
+	lessons lessons
+	link    link
+	units   units
+	stats   gate.Stats // counters; Stats works out the rest
 
 	closed   bool
 	running  bool          // a goroutine executes run
@@ -131,19 +150,22 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 		panic("redisgate: New: there must be a limit, got none")
 	case o.Horizon < 0:
 		panic(fmt.Sprintf("redisgate: New: Horizon must not be negative, got %v", o.Horizon))
+	case o.Version < 0:
+		panic(fmt.Sprintf("redisgate: New: Version must not be negative, got %d", o.Version))
 	case o.Timeout < 0:
 		panic(fmt.Sprintf("redisgate: New: Timeout must not be negative, got %v", o.Timeout))
 	}
-	key = tagged(key)
 	g := &Gate{
+		name:     key,
 		client:   client,
-		keys:     []string{key + ":gate", key + ":slots"},
+		keys:     keysOf(client, tagged(key)),
 		id:       rand.Text(),
 		limits:   slices.Clone(limits),
 		horizon:  o.Horizon,
 		timeout:  o.Timeout,
 		fallback: o.Fallback,
 		late:     never,
+		mostLate: never,
 	}
 	if g.horizon == 0 {
 		g.horizon = time.Second
@@ -151,8 +173,11 @@ func New(client redis.UniversalClient, key string, limits Limits, o *Options) *G
 	if g.timeout == 0 {
 		g.timeout = time.Second
 	}
+	g.version = o.Version
 	g.setLimits()
 	g.setShares()
+	g.plan = g.describe()
+	g.planMark = markOf(g.version, g.plan)
 	g.one = g.newClaim(slices.Repeat([]int{1}, len(limits)), false)
 	g.link.known = make([]debt, len(limits))
 	g.alarm = time.AfterFunc(never, g.onAlarm)
@@ -178,6 +203,9 @@ func tagged(key string) string {
 //	*gate.DeadlineError  a slot comes after the deadline
 //	gate.ErrGaveUp       an adaptive limit has given up
 //	*AwayError           the context ended while Redis was away
+//	*ServerError         Redis has refused the call, and will refuse the next
+//	*DistanceError       the round trip is longer than a limit can allow for
+//	*LimitsError         other members of the gate have other limits
 //	ErrClosed            the gate was closed
 //
 // Where a gate of several limits knows which of them is the reason, the error says so: its place, its kind and
@@ -220,90 +248,6 @@ func (e entrance) Enter(ctx context.Context, cost int) (gate.Pass, error) {
 	return e.enter(ctx, e.claimOf(cost), e.cancel)
 }
 
-// Hold stops all admissions, in every process, until d from now; entries that wait stay queued. It
-// does nothing if d is not positive, and never shortens a hold.
-//
-// When the hold ends, a bucket has at most one token, so that there is no burst. A window has the
-// room that it would have had anyway.
-//
-// Hold returns when the other processes know of it. For that it waits for Redis, at most for the
-// timeout, and then 5 ms for the published message to arrive. While Redis is away the hold begins
-// in this process alone, which reports it when Redis is back.
-func (g *Gate) Hold(d time.Duration) {
-	if d > 0 {
-		g.announce(op{what: opHold}, d)
-	}
-}
-
-// Resume ends a hold now, in every process and for all entries that wait. It also ends a hold that another
-// process has begun, and that of a Retry-After. Use it when the far side is known to be back. Without a hold it
-// does nothing.
-//
-// From then on the gate is as at the end of a hold. A bucket has one token, or as much of one as there
-// would be without the hold. A window has the room that it would have had anyway. The interval of an adaptive
-// limit stays; see [Gate.Reset].
-//
-// That costs one round trip. Resume returns when Redis has ended the hold, at most after the timeout.
-// Processes in which entries wait hear of it at once, and the others when they ask next. While Redis is away
-// the hold ends in this process alone, which reports it when Redis is back.
-//
-// Calls of Hold and Resume that reach Redis late count by when they were called. A Hold from before a Resume
-// does not hold again. A Resume does not end a hold that was called after it.
-func (g *Gate) Resume() {
-	o := op{what: opResume, done: make(chan struct{})}
-	g.mu.Lock()
-	now := instant()
-	o.called = now
-	k := &g.link
-	if k.held > now {
-		g.voidSlots() // they are for the end of the hold, and void when Redis knows
-	}
-	k.held = 0
-	g.ops = append(g.ops, o)
-	g.advance(now)
-	g.mu.Unlock()
-	timer := time.NewTimer(g.timeout)
-	defer timer.Stop()
-	select {
-	case <-o.done:
-	case <-timer.C:
-	}
-}
-
-// Reset makes an adaptive limit forget what it has learned, for every process. The limit goes on at
-// its original rate, even if it had given up. A hold stays; Resume ends it.
-func (g *Gate) Reset() { g.announce(op{what: opReset}, 0) }
-
-// Interval returns the time between two entries of an adaptive limit, as last reported by Redis. It
-// is 0 if no limit is adaptive.
-func (g *Gate) Interval() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.interval
-}
-
-// Stats returns the statistics of this member, not those of others. InUse counts units.
-func (g *Gate) Stats() gate.Stats {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := instant()
-	s := g.stats
-	s.Waiting = g.queue.count
-	if g.ttl > 0 {
-		s.InUse = g.units.inside
-	}
-	s.HeldFor = time.Duration(max(0, g.link.held-now))
-	switch {
-	case len(g.slots) > 0:
-		s.NextDue = time.Duration(max(0, g.slots[0].from-now))
-	case s.Waiting > 0:
-		s.NextDue = time.Duration(max(0, g.link.due-now))
-	}
-	s.NextDue = max(s.NextDue, s.HeldFor)
-	s.Idle = s.Waiting == 0 && s.InUse == 0 && s.HeldFor == 0
-	return s
-}
-
 // Close ends the gate: entries that wait or come get [ErrClosed], and slots in hand are given back.
 // It is for the end of a program; a gate that is not closed lets go of everything by itself.
 //
@@ -315,8 +259,9 @@ func (g *Gate) Stats() gate.Stats {
 func (g *Gate) Close(ctx context.Context) error {
 	g.mu.Lock()
 	g.closed = true
-	for w := g.queue.first; w != nil; w = g.queue.first {
-		g.refuse(w, ErrClosed)
+	g.dropAll(func(*inHand) bool { return true })
+	for _, k := range g.queue.classes {
+		g.refuseAll(k, ErrClosed)
 	}
 	for _, end := range g.inFallback {
 		end(ErrClosed)
@@ -345,34 +290,6 @@ func (g *Gate) Close(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// announce reports something to Redis that concerns all members. It waits for the answer, at most
-// for the timeout, and then for the other members to hear of it. Until then this member admits no
-// entry.
-func (g *Gate) announce(o op, hold time.Duration) {
-	o.done = make(chan struct{})
-	g.mu.Lock()
-	now := instant()
-	g.link.held = max(g.link.held, later(now, hold))
-	o.called, o.until = now, later(now, min(hold, longest))
-	g.voidSlots()
-	g.ops = append(g.ops, o)
-	g.link.announcing++
-	g.advance(now)
-	g.mu.Unlock()
-	timer := time.NewTimer(g.timeout)
-	defer timer.Stop()
-	select {
-	case <-o.done:
-		timer.Reset(publishDelay)
-		<-timer.C
-	case <-timer.C:
-	}
-	g.mu.Lock()
-	g.link.announcing--
-	g.advance(instant())
-	g.mu.Unlock()
 }
 
 func check(name string, ctx context.Context, cost int) {

@@ -3,6 +3,7 @@ package redisgate
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -87,7 +88,7 @@ func (g *Gate) listen(now int64, wake func(int64)) {
 	if _, ring := g.client.(*redis.Ring); ring {
 		return // a key may move to another server, and its subscription would stay behind
 	}
-	if !g.closed && (g.queue.count > 0 && (len(g.slots) > 0 || g.link.ask > 0) || g.ttl > 0 && g.units.use > 0) {
+	if !g.closed && (g.queue.count > 0 && (g.queue.slots.count > 0 || g.link.ask > 0) || g.ttl > 0 && g.units.use > 0) {
 		g.quiet = 0
 		if !g.listens {
 			hubs.join(g)
@@ -207,7 +208,15 @@ func (g *Gate) subscribed(again bool) {
 	defer g.mu.Unlock()
 	now := instant()
 	if g.listens && !g.heard {
-		g.heard, g.link.ask = true, min(g.link.ask, now)
+		g.heard = true
+		if !g.link.overlap {
+			g.link.showUp = 0
+		}
+		if k := &g.link; k.turn > 0 && k.ask != never {
+			k.ask -= int64(g.horizon - min(g.horizon, shortHorizon)) // slots may be that much further ahead
+		} else {
+			k.ask = min(k.ask, now)
+		}
 	}
 	if again && (g.queue.count > 0 || now < g.link.aliveUntil || g.units.noted) {
 		g.link.askNow = true
@@ -227,9 +236,10 @@ func (g *Gate) message(payload string) {
 			return
 		}
 		g.link.gen = gen
+		g.link.wants = max(g.link.wants, 3) // for all that is known here
 		g.voidSlots()
 	case msgUnitsFree, msgUnitsWanted, msgUnitsShort:
-		if rest == g.id || g.queue.count <= len(g.slots) && !g.units.noted {
+		if rest == g.id || g.queue.asking.count == 0 && !g.units.noted {
 			return
 		}
 		if g.apart() {
@@ -245,10 +255,51 @@ func (g *Gate) message(payload string) {
 			g.advance(instant())
 			return
 		}
+	case msgFaster:
+		g.onFaster(rest)
+		return
+	case msgRow:
+		var silent int64
+		if n, _ := fmt.Sscan(rest, &silent); n == 1 && g.link.silent > 0 {
+			g.expectRow(instant(), silent)
+		}
+		return
+	case msgTurns:
+		g.onTurns(rest)
+		return
+	case msgVersions:
+		if k := &g.link; !k.overlap && g.occupied() {
+			k.showUp = later(instant(), rand.N(showEvery*g.horizon)) // not all at once
+			g.advance(instant())
+		}
+		return
 	default:
 		return
 	}
 	g.units.ask = 0
-	g.link.ask, g.link.askNow = 0, g.link.askNow || g.queue.count > 0 || g.units.noted
+	g.link.ask, g.link.full, g.link.askNow = 0, 0, g.link.askNow || g.queue.count > 0 || g.units.noted
 	g.advance(instant())
+}
+
+// onTurns sets when the member calls for its turn.
+func (g *Gate) onTurns(message string) {
+	var upTo, free int64
+	var interval float64
+	// A member of an older release sends no number of free tokens: then all members whose turns fit call at once.
+	if n, _ := fmt.Sscan(message, &upTo, &interval, &free); n < 2 || g.link.turn == 0 {
+		return
+	}
+	g.link.ask = later(instant(), untilTurn(g.link.turn-upTo, free, interval))
+	g.advance(instant())
+}
+
+// untilTurn returns how long a member waits to call for its turn. So many free tokens of the row fit into the horizon, and
+// the member's turn ends so many tokens behind them. Members whose turns fit call one after the other, in half of the time
+// that their slots take. If all called at once, the server would answer the last of them too late for their slots.
+func untilTurn(behind, free int64, interval float64) time.Duration {
+	tokens := float64(free)/2 + float64(behind)
+	if behind < 0 {
+		tokens = float64(free+behind) / 2
+	}
+	return time.Duration(min(max(0, tokens*interval), float64(maxProduct)))
 }

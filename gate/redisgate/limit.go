@@ -2,29 +2,35 @@ package redisgate
 
 import (
 	"fmt"
-	"math"
+	"strings"
 	"time"
 
+	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/pace"
 )
 
 // Limit is one limit of a gate. Make it with [Strict], [Rate], [Window], [Concurrency] or
 // [Adaptive]; the zero value is not valid. It is a plain value, which any number of gates may use.
 type Limit struct {
-	kind     kind
-	span, n  int64 // microseconds; adaptive: fastest interval in nanoseconds
-	burst    int
-	strict   bool
-	late     time.Duration
-	cell     int64
-	slowest  int64
-	backoff  float64
-	recover  float64
-	giveUp   int
-	ttl      time.Duration
-	capacity int
-	each     bool   // every entry counts 1
-	plan     string // for errors: "a Window of 5 per 10s"
+	kind      kind
+	span, n   int64 // microseconds; adaptive: fastest interval in nanoseconds
+	burst     int
+	strict    bool
+	late      time.Duration
+	cell      int64
+	slowest   int64
+	backoff   float64
+	recover   float64
+	giveUp    int
+	ttl       time.Duration
+	capacity  int
+	over      time.Duration // the span as it was set, of a limit that can lengthen it; see distance.go
+	wideUnit  int64         // how many microseconds of that are one of span; 0: it cannot
+	byDefault bool          // the slack was not set
+	each      bool          // every entry counts 1
+	count     int           // of tokens in per, as they were asked for; see asked
+	per       time.Duration
+	plan      string // for errors: "a Window of 5 per 10s"
 }
 
 // Limits are the limits of a gate. An entry is admitted when all of them have room for it; one call
@@ -47,7 +53,7 @@ func Each(l Limit) Limit {
 	return l
 }
 
-// kind is the name of a kind of limit in the script.
+// kind is a kind of limit.
 type kind byte
 
 const (
@@ -57,6 +63,19 @@ const (
 	concurrency kind = 'c'
 )
 
+// word is the name of a kind of limit in the script.
+func (k kind) word() string {
+	switch k {
+	case bucket:
+		return "bucket"
+	case window:
+		return "window"
+	case adaptive:
+		return "adaptive"
+	}
+	return "units"
+}
+
 // StrictOptions are the settings of [Strict]. Nil, as well as the zero value, means the
 // defaults.
 type StrictOptions struct {
@@ -64,8 +83,8 @@ type StrictOptions struct {
 	Burst int
 
 	// Guard is how much later than its slot an entry may go. It covers round trips and late
-	// wake-ups. If the far side counts arrivals, it covers the jitter on the way there, too. 0
-	// means a fiftieth of the span, but at least 10 ms and at most a second.
+	// wake-ups, and is longer while a process is further away. If the far side counts arrivals, it covers the jitter on the way there, too. 0
+	// means a fiftieth of the span, but at least 10 ms and at most a second. It is at most 10,000 hours.
 	Guard time.Duration
 }
 
@@ -75,8 +94,9 @@ type StrictOptions struct {
 // It is a leaky bucket that leaks n-burst tokens in span+guard. So the rate is a little below the
 // limit: with the defaults, 100 per second become 97.06, and 2,000 become 1,959.8.
 //
-// It panics unless the burst is less than n, the span at least a microsecond, and the guard not
-// negative.
+// It panics unless the burst is from 0 to n-1 and the span from a microsecond to ten years. The guard must be from 0
+// to 10,000 hours. Nor may burst × (span + guard) be above 2^51 µs, or n-burst above 2^41. A common divisor of n-burst
+// and of the µs in span + guard does not count for these.
 func Strict(n int, span time.Duration, o *StrictOptions) Limit {
 	if o == nil {
 		o = &StrictOptions{}
@@ -94,7 +114,8 @@ func Strict(n int, span time.Duration, o *StrictOptions) Limit {
 		panic(fmt.Sprintf("redisgate: Strict: n must be above the burst of %d, got %d", burst, n))
 	}
 	l := newBucket("Strict", int64(n-burst), span+guard, burst, guard)
-	l.strict = true
+	l.strict, l.over, l.wideUnit = true, span, int64(n-burst)/l.n
+	l.count, l.per = n, span
 	l.plan = fmt.Sprintf("a Strict of %d per %v, burst %d", n, span, burst)
 	return l
 }
@@ -104,13 +125,17 @@ type RateOptions struct {
 	// Burst is the number of tokens that idle time may save up. 0 means 1.
 	Burst int
 
-	// Slack is how much later than its slot an entry may go. 0 means 50 ms.
+	// Slack is how much later than its slot an entry may go. 0 means 50 ms, or as much as a round trip takes,
+	// up to half a second. It is at most 10,000 hours.
 	Slack time.Duration
 }
 
 // Rate is a token bucket: it grants at most burst + r·(w + slack) tokens in any window of length w.
-// It is the right limit for an API that documents a rate and a burst. It panics on the zero Rate,
-// on an unlimited one, and on negative options.
+// It is the right limit for an API that documents a rate and a burst.
+//
+// It panics on the zero Rate and on an unlimited one. It panics on a negative Burst, and on a Slack that is not from 0
+// to 10,000 hours. It also panics on more than 2^41 tokens in the rate's span, and if burst × span is above 2^51 µs. A common
+// divisor of the tokens and of the µs in the span does not count for these.
 func Rate(r pace.Rate, o *RateOptions) Limit {
 	if o == nil {
 		o = &RateOptions{}
@@ -118,6 +143,8 @@ func Rate(r pace.Rate, o *RateOptions) Limit {
 	checkRate("Rate", r)
 	slack := checkSlack("Rate", o.Slack)
 	l := newBucket("Rate", int64(r.Count()), r.Span(), checkBurst("Rate", o.Burst), slack)
+	l.byDefault = o.Slack == 0
+	l.count, l.per = r.Count(), r.Span()
 	l.plan = fmt.Sprintf("a Rate of %v, burst %d", r, l.burst)
 	return l
 }
@@ -126,7 +153,8 @@ func Rate(r pace.Rate, o *RateOptions) Limit {
 // defaults.
 type WindowOptions struct {
 	// Guard is how much later than its slot an entry may go. The span is lengthened by it; see
-	// StrictOptions. 0 means a fiftieth of the span, but at least 10 ms and at most a second.
+	// StrictOptions. 0 means a fiftieth of the span, but at least 10 ms and at most a second. It is at most 10,000
+	// hours.
 	Guard time.Duration
 }
 
@@ -136,7 +164,7 @@ type WindowOptions struct {
 // It counts tokens by cells, each a 128th of the span long, so that it takes the same small room
 // for any n. An entry may count for up to one cell longer than it must.
 //
-// It panics if n is less than 1, the span below a microsecond, or the guard negative.
+// It panics unless n is at least 1, the span from a microsecond to ten years, and the guard from 0 to 10,000 hours.
 func Window(n int, span time.Duration, o *WindowOptions) Limit {
 	if o == nil {
 		o = &WindowOptions{}
@@ -151,8 +179,12 @@ func Window(n int, span time.Duration, o *WindowOptions) Limit {
 		span:     micros(span + guard + time.Microsecond - 1), // rounded up
 		n:        int64(n),
 		cell:     max(1, micros(span)/128),
+		over:     span,
+		wideUnit: 1,
 		late:     guard,
 		capacity: n,
+		count:    n,
+		per:      span,
 		plan:     fmt.Sprintf("a Window of %d per %v", n, span),
 	}
 }
@@ -188,17 +220,17 @@ func Concurrency(n int, o *ConcurrencyOptions) Limit {
 	if ttl < 10*time.Millisecond {
 		panic(fmt.Sprintf("redisgate: Concurrency: TTL must be at least 10ms, got %v", o.TTL))
 	}
-	return Limit{kind: concurrency, n: int64(n), ttl: ttl, capacity: n, plan: fmt.Sprintf("a Concurrency of %d", n)}
+	return Limit{kind: concurrency, n: int64(n), ttl: ttl, capacity: n, count: n, plan: fmt.Sprintf("a Concurrency of %d", n)}
 }
 
 // AdaptiveOptions are the settings of [Adaptive], like [gate.AdaptiveOptions]. Nil, as well as the
 // zero value, means the defaults.
 type AdaptiveOptions struct {
 	Burst   int           // tokens that idle time may save up; 0 means 1
-	Slack   time.Duration // how much later than its slot an entry may go; 0 means 50ms
+	Slack   time.Duration // how much later than its slot an entry may go, at most 10,000 hours; 0 means 50ms, or a round trip
 	Slowest time.Duration // longest interval; 0 means 1 minute, or the one asked for if that is longer
 	Backoff float64       // interval × this when throttled; 0 means 2
-	Recover float64       // interval × this on success; 0 means 0.9
+	Recover float64       // interval × this on a success, while no interval is known to fail; 0 means 0.9
 	GiveUp  int           // generations throttled in a row until all entries get [gate.ErrGaveUp]; 0 means never
 }
 
@@ -206,14 +238,23 @@ type AdaptiveOptions struct {
 // processes slow down. Use it where the limit of the far side is unknown, or not what is
 // documented. A gate has at most one.
 //
-// It follows the plain rule, without what [gate.Adaptive] learns besides. A throttle multiplies the
-// interval by Backoff, once per generation. A success multiplies it by Recover, if the entry was
-// granted after the last change. The After of a throttle holds the gate.
+// It learns as a [gate.Adaptive] does, from the entries of all processes together: the same outcomes in the same order
+// lead to the same interval. So it finds a limit, and refusals that do not depend on the pace do not slow it down for
+// long.
 //
-// After a minute without an entry, the limit forgets what it has learned, and that it has given up.
-// A Leave that reports a throttle waits as [Gate.Hold] does.
+// A Leave with a throttle waits for one round trip, and for 5 ms more if the throttle counts. When it has returned, no
+// process that Redis can reach admits an entry at the former pace. Successes mostly share calls: while nothing was
+// throttled, with calls for slots; later with each other, for an eighth of the horizon. They are reported at
+// once only while the next of them may change the interval. A process that dies takes with it what it has not reported.
 //
-// It panics where gate.NewAdaptive does.
+// Slots that are handed out keep their instants when the interval gets shorter. So while it is about to change, slots are
+// handed out briefly ahead: for two intervals, 20 ms or two round trips, whichever is longest.
+//
+// The limit forgets what it has learned, and that it has given up, after an hour without an entry. If 60 times Slowest is
+// longer, it is after that. If Redis loses its state, the interval is kept and the rest is learned anew.
+//
+// It panics where gate.NewAdaptive does. It also panics on a Slack that is not from 0 to 10,000 hours. Nor may
+// burst × Slowest be above 2^51 ns, which is 26 days.
 func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
 	if o == nil {
 		o = &AdaptiveOptions{}
@@ -230,9 +271,11 @@ func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
 		backoff: o.Backoff,
 		recover: o.Recover,
 		giveUp:  o.GiveUp,
+		count:   r.Count(),
+		per:     r.Span(),
 		plan:    fmt.Sprintf("an Adaptive of %v", r),
 	}
-	l.capacity = l.burst
+	l.capacity, l.byDefault = l.burst, o.Slack == 0
 	if l.slowest == 0 {
 		l.slowest = int64(max(time.Minute, fastest))
 	}
@@ -254,12 +297,25 @@ func Adaptive(r pace.Rate, o *AdaptiveOptions) Limit {
 	case l.giveUp < 0:
 		panic(fmt.Sprintf("redisgate: Adaptive: GiveUp must not be negative, got %d", l.giveUp))
 	}
-	checkExact("Adaptive", l.slowest, l.burst)
+	checkExact("Adaptive", "Slowest", "ns", l.slowest, l.burst)
 	return l
 }
 
-// maxProduct bounds what the script may compute exactly: its numbers are doubles.
-const maxProduct = 1 << 51
+// asked returns the plan of the limit, as it was asked for.
+func (l *Limit) asked() gate.Plan {
+	p := gate.Plan{Kind: "rate", N: l.count, Span: l.per, Burst: l.burst}
+	switch {
+	case l.strict:
+		p.Kind = "strict"
+	case l.kind == window:
+		p.Kind = "window"
+	case l.kind == concurrency:
+		p.Kind = "concurrency"
+	case l.kind == adaptive:
+		p.Kind = "adaptive"
+	}
+	return p
+}
 
 func newBucket(name string, n int64, span time.Duration, burst int, late time.Duration) Limit {
 	us := micros(span)
@@ -269,71 +325,18 @@ func newBucket(name string, n int64, span time.Duration, burst int, late time.Du
 	if d := gcd(us, n); d > 1 {
 		us, n = us/d, n/d
 	}
-	checkExact(name, us, burst)
+	checkExact(name, "span", "µs", us, burst)
 	if n > maxProduct>>10 {
-		panic(fmt.Sprintf("redisgate: %s: the rate must be at most 2e12 in its span, got %d in %v", name, n, span))
+		panic(fmt.Sprintf("redisgate: %s: the rate must be at most 2^41 tokens in its span, got %d in %v", name, n, span))
 	}
 	return Limit{kind: bucket, span: us, n: n, burst: burst, late: late, capacity: burst}
-}
-
-func checkExact(name string, span int64, burst int) {
-	if span > maxProduct/int64(burst) {
-		panic(fmt.Sprintf("redisgate: %s: burst times span must be at most 2e15 µs, got %d and %d µs", name, burst, span))
-	}
-}
-
-func checkRate(name string, r pace.Rate) {
-	if r.Count() == 0 || r.Span() <= 0 {
-		panic(fmt.Sprintf("redisgate: %s: the rate must be limited and not zero, got %v", name, r))
-	}
-}
-
-func checkBurst(name string, burst int) int {
-	if burst < 0 {
-		panic(fmt.Sprintf("redisgate: %s: Burst must not be negative, got %d", name, burst))
-	}
-	return max(burst, 1)
-}
-
-func checkSpan(name string, span time.Duration) {
-	if span < time.Microsecond || span > 10*365*24*time.Hour {
-		panic(fmt.Sprintf("redisgate: %s: span must be from 1µs to ten years, got %v", name, span))
-	}
-}
-
-func checkGuard(name string, guard, span time.Duration) time.Duration {
-	if guard < 0 || guard > math.MaxInt64>>8 {
-		panic(fmt.Sprintf("redisgate: %s: Guard must not be negative, got %v", name, guard))
-	}
-	if guard == 0 {
-		return min(max(span/50, 10*time.Millisecond), time.Second)
-	}
-	return guard
-}
-
-func checkSlack(name string, slack time.Duration) time.Duration {
-	if slack < 0 || slack > math.MaxInt64>>8 {
-		panic(fmt.Sprintf("redisgate: %s: Slack must not be negative, got %v", name, slack))
-	}
-	if slack == 0 {
-		return 50 * time.Millisecond
-	}
-	return slack
-}
-
-func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // setLimits works out what follows from the limits together, and panics if they may not be
 // combined.
 func (g *Gate) setLimits() {
 	adapts := 0
+	g.simple = true
 	g.unitsAtLimit, g.adaptsAtLimit = -1, -1
 	for i, l := range g.limits {
 		switch l.kind {
@@ -353,11 +356,35 @@ func (g *Gate) setLimits() {
 		if l.kind != concurrency {
 			g.paced = (!g.timed || g.paced) && l.kind != window
 			g.timed = true
-			g.late = min(g.late, l.late)
+			g.late, g.mostLate = min(g.late, l.late), min(g.mostLate, l.mostLate())
 		}
 		g.views = g.views || l.each
+		g.simple = g.simple && (l.kind == bucket || l.kind == window)
 	}
 	if !g.timed {
-		g.late = 0
+		g.late, g.mostLate = 0, 0
 	}
+}
+
+// describe returns the limits as other members are to have them, too.
+func (g *Gate) describe() string {
+	var b strings.Builder
+	for _, l := range g.limits {
+		b.WriteString(l.plan)
+		if l.kind != concurrency {
+			fmt.Fprintf(&b, ", guard %v", l.late)
+		}
+		switch l.kind {
+		case concurrency:
+			fmt.Fprintf(&b, ", TTL %v", l.ttl)
+		case adaptive:
+			fmt.Fprintf(&b, ", burst %d, Slowest %v, Backoff %v, Recover %v, GiveUp %d", l.burst, time.Duration(l.slowest), l.backoff, l.recover, l.giveUp)
+		}
+		if l.each {
+			b.WriteString(", Each")
+		}
+		b.WriteString("; ")
+	}
+	fmt.Fprintf(&b, "horizon %v", g.horizon)
+	return b.String()
 }

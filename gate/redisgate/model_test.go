@@ -18,10 +18,51 @@ import (
 
 // stage is the script on a server with a clock that the test moves.
 type stage struct {
-	c     *redis.Client
-	hash  string
-	keys  []string
-	calls int // so far
+	c      *redis.Client
+	hash   string
+	keys   []string
+	old    bool    // the server is yet to say that it has lost no key
+	calls  int     // so far
+	turn   int64   // the end of the turn in the last answer
+	seq    int64   // how many writes the member has seen, as the next question says
+	wrote  int64   // … as the last answer said
+	picks  []int64 // of the last answer
+	given  bool    // … whether slots were given back
+	silent int64   // how long to wait to be told that the row of turns goes on, by that answer
+
+	plan  string // the text of the limits, as the next question says
+	skips string // when a part of the row of turns was skipped
+	heard *redis.PubSub
+}
+
+// listen subscribes to the messages of the gate.
+func (s *stage) listen(t testing.TB) {
+	if s.heard != nil {
+		s.heard.Close()
+	}
+	s.heard, s.skips = s.c.Subscribe(context.Background(), s.keys[0]), ""
+	if _, err := s.heard.Receive(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// skipped returns when a part of the row of turns was skipped last.
+func (s *stage) skipped() string {
+	s.skips = s.c.HGet(context.Background(), s.keys[0], "skipped").Val()
+	return s.skips
+}
+
+// called waits for the message that calls members to their turns.
+func (s *stage) called(t testing.TB) (upTo int64, interval float64) {
+	for {
+		m, err := s.heard.ReceiveMessage(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := fmt.Sscanf(m.Payload, "turns %d %g", &upTo, &interval); n == 2 {
+			return upTo, interval
+		}
+	}
 }
 
 func newStage(t testing.TB) *stage {
@@ -34,11 +75,12 @@ func newStage(t testing.TB) *stage {
 	return &stage{c: c, hash: hash}
 }
 
-// fresh begins with keys that were not used before.
+// fresh begins with keys that were not used before, on a server that has lost none.
 func (s *stage) fresh() {
+	s.old = true
 	k := key()
 	s.keys = nil
-	for _, name := range []string{"gate", "slots", "clock", "server"} {
+	for _, name := range []string{"gate", "slots", "crowd", "turns", "units", "leases", "life", "clock", "server"} {
 		s.keys = append(s.keys, "{"+k+"}:"+name)
 	}
 }
@@ -46,9 +88,14 @@ func (s *stage) fresh() {
 func (s *stage) at(t testing.TB, now int64, run string, uptime int64) {
 	ctx := context.Background()
 	p := s.c.Pipeline()
-	p.Del(ctx, s.keys[2])
-	p.RPush(ctx, s.keys[2], now/1e6, now%1e6)
-	p.Set(ctx, s.keys[3], fmt.Sprintf("run_id:%s\r\nuptime_in_seconds:%d\r\n", run, uptime), 0)
+	clock, server := s.keys[len(s.keys)-2], s.keys[len(s.keys)-1]
+	p.Del(ctx, clock)
+	p.RPush(ctx, clock, now/1e6, now%1e6)
+	p.Set(ctx, server, fmt.Sprintf("master_replid:%s\r\nuptime_in_seconds:%d\r\n", run, uptime), 0)
+	if s.old {
+		p.Set(ctx, s.keys[6], run+":0", 0)
+		s.old = false
+	}
 	if _, err := p.Exec(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -65,19 +112,19 @@ func (s *stage) call(t testing.TB, args ...any) []int64 {
 func (s *stage) late(t testing.TB, number int, args ...any) []int64 {
 	t.Helper()
 	args = slices.Insert(slices.Clone(args), 12, any(number))
-	a, err := s.c.EvalSha(context.Background(), s.hash, s.keys, args...).Int64Slice()
+	a, err := s.c.EvalSha(context.Background(), s.hash, s.keys, s.question(t, args)).Slice()
 	if err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
-	return a
+	return s.numbers(t, a)
 }
 
 // limitModel is one limit, exactly.
 type limitModel struct {
 	span, n, burst int64
 	tat            *big.Rat
-	cell           int64 // of a window; 0: it is a bucket
-	cells          map[int64]int64
+	cell           int64           // of a window; 0: it is a bucket
+	cells, lasts   map[int64]int64 // how much, and the latest instant of it
 }
 
 func (l *limitModel) interval() *big.Rat { return big.NewRat(l.span, l.n) }
@@ -92,7 +139,7 @@ func (l *limitModel) earliest(s, cost int64) int64 {
 	}
 	var ends []int64
 	for c := range l.cells {
-		ends = append(ends, (c+1)*l.cell+l.span)
+		ends = append(ends, l.lasts[c]+l.span)
 	}
 	sort.Slice(ends, func(i, j int) bool { return ends[i] < ends[j] })
 	for i := -1; ; i++ {
@@ -101,7 +148,7 @@ func (l *limitModel) earliest(s, cost int64) int64 {
 		}
 		sum := cost
 		for c, n := range l.cells {
-			if (c+1)*l.cell+l.span > s {
+			if l.lasts[c]+l.span > s {
 				sum += n
 			}
 		}
@@ -114,6 +161,7 @@ func (l *limitModel) earliest(s, cost int64) int64 {
 func (l *limitModel) take(s, cost int64) {
 	if l.cell > 0 {
 		l.cells[s/l.cell] += cost
+		l.lasts[s/l.cell] = max(l.lasts[s/l.cell], s)
 		return
 	}
 	if at := big.NewRat(s, 1); l.tat.Cmp(at) < 0 {
@@ -164,7 +212,7 @@ func TestScriptAgainstModel(t *testing.T) {
 			if rapid.Bool().Draw(t, "window") {
 				l.span = rapid.Int64Range(1, 5_000_000).Draw(t, "span")
 				l.n = rapid.Int64Range(1, 30).Draw(t, "n")
-				l.cell, l.cells = max(1, l.span/128), map[int64]int64{}
+				l.cell, l.cells, l.lasts = max(1, l.span/128), map[int64]int64{}, map[int64]int64{}
 				capacity = min(capacity, l.n)
 				specs = append(specs, "w", l.span, l.n, l.cell, 0, 0, 0, 0, 0, 0)
 			} else {
@@ -202,11 +250,7 @@ func TestScriptAgainstModel(t *testing.T) {
 				}
 				s.call(nop{}, append(head(0, epoch), "s", now, cost, 0)...)
 				for _, l := range m.limits {
-					if l.cell == 0 {
-						l.take(now, cost)
-					} else {
-						l.cells[now/l.cell] += cost
-					}
+					l.take(now, cost)
 				}
 			default:
 				count := rapid.Int64Range(1, 8).Draw(t, "count")
@@ -332,7 +376,7 @@ func TestScriptNeverOver(t *testing.T) {
 				now++
 				born = now
 				if rapid.Bool().Draw(t, "empty") {
-					s.c.Del(context.Background(), s.keys[:2]...)
+					s.c.Del(context.Background(), s.keys[:6]...)
 				}
 				if rapid.Bool().Draw(t, "clock") {
 					offset = rapid.Int64Range(-300_000_000, 300_000_000).Draw(t, "offset")

@@ -26,7 +26,7 @@ func newSentinel(t *testing.T, name string, of *server) *server {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.cmd = exec.Command("redis-server", conf, "--sentinel")
+	s.cmd = exec.Command(program(), conf, "--sentinel")
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

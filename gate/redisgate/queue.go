@@ -2,114 +2,208 @@ package redisgate
 
 import (
 	"context"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/escapement-go/escapement/gate"
 )
 
-// never is an instant that does not come.
-const never = math.MaxInt64
-
-// started is instant 0 of this process. Instants are in nanoseconds of the monotonic clock, which
-// no change of the wall clock touches.
-var started = time.Now()
-
-func instant() int64 { return int64(time.Since(started)) }
-
-// later adds a span to an instant without wrapping around.
-func later(at int64, d time.Duration) int64 {
-	if d > 0 && at > never-int64(d) {
-		return never
-	}
-	return at + int64(d)
-}
-
-// slot is the permission to admit one entry with a claim, at an instant that Redis has chosen. It may
-// be used between two instants of this process. Before from it might be early by the clock of the
-// server, and after until it is too late.
-type slot struct {
-	from, until int64
-	name        int64 // its instant on the server
-	claim       *claim
-	mark        uint32 // names the interval of an adaptive limit
-	epoch, gen  int64
-	units       bool   // its units are counted in units.use
-	lease       uint32 // the lease of these units
-}
-
 // waiter is an entry that waits. Guarded by the gate's lock, but for the receiving end of ready.
 type waiter struct {
-	next, prev *waiter
-	ready      chan struct{} // of capacity 1: sent to, under the lock, when the waiter is decided
-	claim      *claim
-	came       int64
-	deadline   int64 // of its context
-	in         bool  // the waiter is in the queue
-	slot       slot  // if it was granted one
-	err        error // why it was not granted one
+	ready    chan struct{} // of capacity 1: sent to, under the lock, when the waiter is decided
+	claim    *claim
+	came     int64
+	deadline int64 // of its context
+	in       bool  // the waiter is in the queue
+	slot     slot  // if it was granted one
+	err      error // why it was not granted one
+
+	turn   uint64 // its place in the order of arrival; 0: it was in no queue yet
+	class  *class // the waiters that it is one of
+	bound  bool   // a slot in hand is for it
+	mine   node[waiter]
+	asking node[waiter] // while it has no slot
 }
 
-// queue is first in, first out.
+// class is the waiters of one claim, in order of arrival, and the slots in hand for it, in order of time. The
+// i-th slot is for the i-th waiter. So when a waiter leaves, those behind it move up at no cost.
+type class struct {
+	claim   *claim
+	waiters list[waiter]
+	slots   list[inHand]
+	bound   int           // how many waiters have a slot: the first ones
+	bare    *node[waiter] // the first that has none
+}
+
+// surplus reports whether the class has more slots than waiters.
+func (c *class) surplus() bool { return c.slots.count > c.bound }
+
+// queue is what waits, and the slots in hand. Waiters of one claim are first in, first out.
+//
+// Nothing here takes longer when more waiters are in the queue, but for what concerns all of them.
 type queue struct {
-	first, last *waiter
-	count       int
-	ones        int // waiters that take one token of each limit
-	light       int // waiters that take at most one unit
+	classes map[string]*class // by the text of the claim
+	free    class             // has no waiters, but the slots of waiters that have left, until others use them
+	asking  list[waiter]      // all that have no slot, in order of arrival
+	slots   list[inHand]      // all slots in hand, in order of time
+	count   int               // of the waiters
+	light   int               // waiters that take at most one unit
+	heavy   int               // slots that take more than one
+	weight  int               // of the slots
+	arrived uint64
 }
 
-// even reports whether all waiters have the same claim, as far as is cheap to tell: whether all take one
-// token of each limit.
-func (q *queue) even() bool { return q.ones == q.count }
-
-func (q *queue) push(w *waiter, front bool) {
-	w.in = true
-	switch {
-	case q.first == nil:
-		q.first, q.last = w, w
-	case front:
-		w.next, q.first.prev = q.first, w
-		q.first = w
-	default:
-		w.prev, q.last.next = q.last, w
-		q.last = w
+// class returns the class of a claim.
+func (q *queue) class(c *claim) *class {
+	k := q.classes[c.text]
+	if k == nil {
+		if q.classes == nil {
+			q.classes = map[string]*class{}
+		}
+		k = &class{claim: c}
+		q.classes[c.text] = k
 	}
-	q.note(w, 1)
+	return k
 }
 
-func (q *queue) remove(w *waiter) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		q.first = w.next
+// forget drops a class that has neither waiters nor slots.
+func (q *queue) forget(k *class) {
+	if k.waiters.count == 0 && k.slots.count == 0 && k != &q.free && !k.claim.plain() {
+		delete(q.classes, k.claim.text)
 	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		q.last = w.prev
-	}
-	w.next, w.prev, w.in = nil, nil, false
-	q.note(w, -1)
 }
 
-// note counts a waiter that has come, or with -1 one that has gone.
-func (q *queue) note(w *waiter, n int) {
-	q.count += n
-	if w.claim.plain() {
-		q.ones += n
+// first returns the first waiter without a slot, or nil.
+func (q *queue) first() *waiter { return q.asking.first.value() }
+
+// push adds a waiter at the end.
+func (q *queue) push(w *waiter) {
+	q.arrived++
+	w.turn = q.arrived
+	q.insert(w, nil)
+}
+
+// comeBack adds a waiter that was in the queue before, at its old place.
+func (q *queue) comeBack(w *waiter) {
+	at := q.class(w.claim).waiters.first
+	for at != nil && at.of.turn < w.turn {
+		at = at.next
 	}
+	q.insert(w, at)
+}
+
+// insert adds a waiter to its class, before that one, or at the end if that is nil.
+func (q *queue) insert(w *waiter, before *node[waiter]) {
+	k := q.class(w.claim)
+	w.class, w.in, w.mine.of, w.asking.of = k, true, w, w
+	k.waiters.insert(&w.mine, before)
+	q.count++
 	if w.claim.units <= 1 {
-		q.light += n
+		q.light++
+	}
+	if before != nil && before.of.bound {
+		w.bound = true
+		k.bound++
+	} else {
+		w.bound = false
+		q.ask(w)
+		if k.bare == before {
+			k.bare = &w.mine
+		}
+	}
+	q.bind(k)
+}
+
+// ask adds a waiter to those without a slot. Most of these have arrived later, unless it is new.
+func (q *queue) ask(w *waiter) {
+	if last := q.asking.last; last == nil || last.of.turn < w.turn {
+		q.asking.insert(&w.asking, nil)
+		return
+	}
+	at := q.asking.first
+	for at.of.turn < w.turn {
+		at = at.next
+	}
+	q.asking.insert(&w.asking, at)
+}
+
+// remove takes a waiter out. Its class may have a surplus of slots after that.
+func (q *queue) remove(w *waiter) {
+	k := w.class
+	if w.bound {
+		k.bound--
+	} else {
+		q.asking.remove(&w.asking)
+		if k.bare == &w.mine {
+			k.bare = w.mine.next
+		}
+	}
+	q.leave(w)
+	q.bind(k)
+	q.forget(k)
+}
+
+// leave takes a waiter out of its class, and counts it off.
+func (q *queue) leave(w *waiter) {
+	w.class.waiters.remove(&w.mine)
+	w.in, w.bound, w.class = false, false, nil
+	q.count--
+	if w.claim.units <= 1 {
+		q.light--
 	}
 }
 
-// at returns the i-th waiter, or nil.
-func (q *queue) at(i int) *waiter {
-	w := q.first
-	for ; i > 0 && w != nil; i-- {
-		w = w.next
+// bind sees to it that the first waiters of a class are bound, as many as there are slots.
+func (q *queue) bind(k *class) {
+	for k.bound > k.slots.count {
+		last := k.waiters.last
+		if k.bare != nil {
+			last = k.bare.prev
+		}
+		last.of.bound = false
+		k.bound--
+		k.bare = last
+		q.ask(last.of)
 	}
-	return w
+	for k.bare != nil && k.bound < k.slots.count {
+		w := k.bare.of
+		q.asking.remove(&w.asking)
+		w.bound = true
+		k.bound++
+		k.bare = k.bare.next
+	}
+}
+
+// unbindAll takes all slots out. No waiter has one after that.
+func (q *queue) unbindAll() {
+	var back []*waiter
+	for n := q.slots.first; n != nil; n = n.next {
+		k := n.of.class
+		if k.slots.count == 0 {
+			continue // its turn has been
+		}
+		k.slots = list[inHand]{}
+		for w := k.waiters.first; w != nil && w.of.bound; w = w.next {
+			back = append(back, w.of)
+			w.of.bound = false
+		}
+		k.bound, k.bare = 0, k.waiters.first
+		q.forget(k)
+	}
+	slices.SortFunc(back, func(a, b *waiter) int {
+		if a.turn < b.turn {
+			return -1
+		}
+		return 1
+	})
+	at := q.asking.first
+	for _, w := range back {
+		for at != nil && at.of.turn < w.turn {
+			at = at.next
+		}
+		q.asking.insert(&w.asking, at)
+	}
+	q.slots, q.heavy, q.weight = list[inHand]{}, 0, 0
 }
 
 // enter waits until the entry is admitted. cancel, if not nil, ends the context of its work.
@@ -167,13 +261,13 @@ func (g *Gate) arrive(ctx context.Context, c *claim) (*waiter, error) {
 		g.stats.Refused++
 		return nil, err
 	}
-	g.queue.push(w, false)
+	g.queue.push(w)
 	g.advance(now)
 	return w, nil
 }
 
 // useSlot admits the waiter in its slot. again reports that the slot was void by the time the
-// waiter ran: the waiter is then the first of the queue again.
+// waiter ran: the waiter is then at its place in the queue again.
 func (g *Gate) useSlot(ctx context.Context, w *waiter, cancel context.CancelCauseFunc) (_ gate.Pass, again bool, _ error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,8 +280,7 @@ func (g *Gate) useSlot(ctx context.Context, w *waiter, cancel context.CancelCaus
 	}
 	if instant() > w.slot.until || w.slot.lease != g.units.lease {
 		g.revoke(w.slot)
-		g.queue.push(w, true)
-		g.align(0)
+		g.queue.comeBack(w)
 		g.advance(instant())
 		return gate.Pass{}, true, nil
 	}
@@ -203,14 +296,23 @@ func (g *Gate) whyHopeless(w *waiter, now int64) error {
 	if err := g.tooMuch(w.claim); err != nil {
 		return err
 	}
-	if w.deadline == never || g.queue.count == 0 || g.link.away != nil {
+	if g.link.mistake != nil && now < g.link.retry {
+		return g.link.mistake
+	}
+	if w.deadline == never || g.link.away != nil || g.mayGet(w) {
+		return nil
+	}
+	if wait, by := g.refused(w.claim, now); wait > 0 && now+int64(wait) >= w.deadline {
+		return &gate.DeadlineError{Wait: wait, Gate: g.which(by)}
+	}
+	if g.queue.count == 0 {
 		return nil
 	}
 	due, by := now, 0
-	if n := len(g.slots); n > 0 {
-		due = g.slots[n-1].from
+	if last := g.queue.slots.last.value(); last != nil {
+		due = last.from
 	}
-	if g.queue.count > len(g.slots) && g.link.due > due {
+	if g.queue.asking.count > 0 && g.link.due > due {
 		due, by = g.link.due, g.link.by
 	}
 	if due != never && due > now && due >= w.deadline {
@@ -233,18 +335,29 @@ func (g *Gate) abandon(w *waiter, ctx context.Context) error {
 
 // removeWaiter takes a waiter out of the queue without a grant. Those behind it move up.
 func (g *Gate) removeWaiter(w *waiter) {
-	i := 0
-	if !g.queue.even() {
-		for p := w.prev; p != nil; p = p.prev {
-			i++
+	if w == g.queue.first() {
+		if next := w.asking.next.value(); next == nil || !w.claim.same(next.claim) && !next.claim.covers(w.claim) {
+			g.headLeft(w, next)
 		}
 	}
-	if next := w.next; w == g.queue.at(len(g.slots)) && (next == nil || !w.claim.same(next.claim) && !next.claim.covers(w.claim)) {
-		g.link.askNow = g.link.askNow || g.link.ask != 0 && !w.claim.plain() // it may keep others from overtaking it
-		g.link.ask, g.link.due = 0, 0                                        // these were told for w
-	}
+	k := w.class
 	g.queue.remove(w)
-	g.align(i)
+	g.passOn(k)
+	g.review()
+}
+
+// headLeft asks anew for the waiter behind w, which was the first without a slot. What Redis said went for w, and w may
+// keep others there from overtaking it. Where first waiters leave all the time, that is done now and then.
+func (g *Gate) headLeft(w, next *waiter) {
+	k, now := &g.link, instant()
+	told := k.ask
+	k.ask, k.due, k.full = 0, 0, 0
+	if at := later(k.headLeft, g.horizon/8); next != nil && k.headLeft != 0 && now < at {
+		k.ask = min(told, at)
+		return
+	}
+	k.headLeft = now
+	k.askNow = k.askNow || told != 0 && !w.claim.plain()
 }
 
 // refuse ends a wait with an error.
@@ -254,90 +367,11 @@ func (g *Gate) refuse(w *waiter, err error) {
 	w.ready <- struct{}{}
 }
 
-// align restores the order of the slots to that of the queue, from the i-th on. A slot stays in its
-// place if it has the cost of the waiter there. Slots without a waiter are given back.
-func (g *Gate) align(i int) {
-	if g.queue.even() {
-		for n := len(g.slots); n > 0 && (n > g.queue.count || !g.slots[n-1].claim.plain()); n-- {
-			g.giveBack(n - 1)
-		}
-		if g.uniform() {
-			return
-		}
-		i = 0
+// refuseAll ends the waits of a class with an error.
+func (g *Gate) refuseAll(k *class, err error) {
+	for k.waiters.first != nil {
+		g.refuse(k.waiters.first.of, err)
 	}
-	w := g.queue.at(i)
-	for ; i < len(g.slots); i++ {
-		for i < len(g.slots) && (w == nil || !g.slots[i].claim.same(w.claim)) {
-			g.giveBack(i)
-		}
-		if w != nil {
-			w = w.next
-		}
-	}
-}
-
-// uniform reports whether all slots are for one token of each limit.
-func (g *Gate) uniform() bool {
-	for i := range g.slots {
-		if !g.slots[i].claim.plain() {
-			return false
-		}
-	}
-	return true
-}
-
-// giveBack gives the i-th slot back.
-func (g *Gate) giveBack(i int) {
-	s := g.slots[i]
-	g.slots = append(g.slots[:i], g.slots[i+1:]...)
-	g.release(s)
-}
-
-// release gives back a slot that is not used, to Redis and to the units of the member.
-func (g *Gate) release(s slot) {
-	g.units.takeBack(s)
-	if !g.timed {
-		return
-	}
-	if s.from > instant() {
-		g.ops = append(g.ops, op{what: opGiveBack, a: s.name, cost: s.claim.text, back: true, epoch: s.epoch, gen: s.gen})
-		return
-	}
-	g.ops = append(g.ops, notUsed(s))
-}
-
-// voidSlots forgets all slots, because the plan that they belong to has changed.
-func (g *Gate) voidSlots() {
-	for _, s := range g.slots {
-		g.units.takeBack(s)
-	}
-	g.slots = g.slots[:0]
-	g.link.ask, g.link.due = 0, 0
-}
-
-// grant counts a slot as used.
-func (g *Gate) grant(to *slot, s slot) {
-	*to = s
-	g.stats.Granted++
-	g.units.inside += s.claim.units
-}
-
-// revoke takes back a grant that its caller has not seen.
-func (g *Gate) revoke(s slot) {
-	g.stats.Granted--
-	if s.lease == g.units.lease {
-		g.units.inside -= s.claim.units
-	}
-	g.units.takeBack(s)
-	if g.timed {
-		g.ops = append(g.ops, notUsed(s))
-	}
-}
-
-// notUsed tells the script that the instant of a slot has come, and that it was not used.
-func notUsed(s slot) op {
-	return op{what: opUnused, a: s.name, cost: s.claim.unused(), back: true, epoch: s.epoch, gen: s.gen}
 }
 
 func (g *Gate) count(n *uint64) {

@@ -23,7 +23,7 @@ func TestLearnedIsForgotten(t *testing.T) {
 		if alive > 0 {
 			want = learned
 		}
-		if got := g.build(500).args[19]; got != want {
+		if got := g.build(500).Limits[0].Interval; got != want {
 			t.Errorf("where the state lives until %d, at 500 it tells %v, want %d", alive, got, want)
 		}
 	}
@@ -36,18 +36,17 @@ func TestUnitsOfLostLease(t *testing.T) {
 	defer c.Close()
 	g := New(c, "x", Limits{Concurrency(5, nil)}, nil)
 	w := &waiter{claim: g.one, deadline: never, ready: make(chan struct{}, 1)}
-	g.queue.push(w, false)
+	g.queue.push(w)
 	got := &try{claim: g.one, done: make(chan struct{})}
 	g.tries = append(g.tries, got)
 	now := instant()
 	r := g.build(now)
 	g.expire()
-	answer := append(make([]int64, 20), 0, 0)
-	answer[0], answer[1], answer[9], answer[12], answer[17] = 1_790_000_000_000_000, 1, 2, -1, 2
+	answer := &reply{now: 1_790_000_000_000_000, epoch: 1, units: 2, keep: -1, debts: []int64{0, 0}, slots: []int64{0, 0}}
 	if err := g.takeAnswer(r, answer, now+1); err != nil {
 		t.Fatal(err)
 	}
-	if u := g.units; got.ok || len(g.slots) != 0 || u.inside != 0 || u.use != 0 || u.held != 0 {
-		t.Errorf("with a lease that is over: tried %v, %d slots, %d units inside, %d used, %d held, want none", got.ok, len(g.slots), u.inside, u.use, u.held)
+	if u := g.units; got.ok || g.queue.slots.count != 0 || u.inside != 0 || u.use != 0 || u.held != 0 {
+		t.Errorf("with a lease that is over: tried %v, %d slots, %d units inside, %d used, %d held, want none", got.ok, g.queue.slots.count, u.inside, u.use, u.held)
 	}
 }

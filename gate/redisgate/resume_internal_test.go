@@ -13,7 +13,7 @@ func stuck(t *testing.T) *Gate {
 	t.Cleanup(func() { c.Close() })
 	g := New(c, "x", Limits{Window(5, time.Second, nil)}, &Options{Timeout: time.Millisecond})
 	g.running = true
-	g.queue.push(&waiter{claim: g.one, deadline: never, ready: make(chan struct{}, 1)}, false)
+	g.queue.push(&waiter{claim: g.one, deadline: never, ready: make(chan struct{}, 1)})
 	return g
 }
 
@@ -26,7 +26,7 @@ func TestResumeAsks(t *testing.T) {
 		now := instant()
 		g.link.epoch, g.link.ask, g.link.held = 1, later(now, time.Hour), later(now, time.Hour)
 		if inhand {
-			g.slots = append(g.slots, slot{from: g.link.held, until: never, claim: g.one})
+			g.take(slot{from: g.link.held, until: never, claim: g.one})
 		}
 		g.mu.Unlock()
 		g.Resume()
@@ -46,10 +46,8 @@ func TestAnswersAndResume(t *testing.T) {
 	g.mu.Lock() // its alarm may ring
 	defer g.mu.Unlock()
 	g.link.held = later(instant(), time.Hour)
-	answer := func(hold int64) []int64 {
-		a := make([]int64, replyLimits+2)
-		a[replyNow], a[replyEpoch], a[replyHold], a[replyWait], a[replyKeep] = 1_790_000_000_000_000, 1, hold, -1, -1
-		return a
+	answer := func(hold int64) *reply {
+		return &reply{now: 1_790_000_000_000_000, epoch: 1, hold: hold, wait: -1, keep: -1, debts: []int64{0, 0}}
 	}
 	take := func(r *request, hold, at int64) {
 		t.Helper()
@@ -73,7 +71,7 @@ func TestAnswersAndResume(t *testing.T) {
 	at := later(instant(), time.Minute) // so that it may have been called before
 	take(g.build(at), -1-5_000_000, at)
 	r := g.build(at)
-	if known, ok := g.knownHold(r).(int64); !ok || known > -1-5_000_000 || known < -1-6_000_000 || g.held(r.sent) {
-		t.Errorf("it reports the hold as %v, want a Resume 5 s ago", g.knownHold(r))
+	if known := g.knownHold(r); known == nil || known.Ended == nil || *known.Ended < 5_000_000 || *known.Ended > 6_000_000 || g.held(r.sent) {
+		t.Errorf("it reports the hold as %+v, want a Resume 5 s ago", known)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/escapement-go/escapement/gate/redisgate"
 )
 
 // server is a redis-server of the test's own, on loopback.
@@ -25,6 +28,14 @@ type server struct {
 	port int
 	args []string
 	cmd  *exec.Cmd
+}
+
+// program is the server that the tests start: what REDISGATE_SERVER names, such as valkey-server, or redis-server.
+func program() string {
+	if name := os.Getenv("REDISGATE_SERVER"); name != "" {
+		return name
+	}
+	return "redis-server"
 }
 
 // required says that a missing redis-server is a failure: the machine is one that has to check.
@@ -40,11 +51,11 @@ func required() bool {
 // newServer starts a server. It skips the test where there is none to start.
 func newServer(tb testing.TB, args ...string) *server {
 	tb.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if _, err := exec.LookPath(program()); err != nil {
 		if required() {
-			tb.Fatal("redis-server is not in PATH, and this machine must not skip")
+			tb.Fatalf("%s is not in PATH, and this machine must not skip", program())
 		}
-		tb.Skip("redis-server is not in PATH: install it (Debian: apt-get install redis-server) to run this test")
+		tb.Skip(program() + " is not in PATH: install it (Debian: apt-get install redis-server) to run this test")
 	}
 	dir, err := os.MkdirTemp("", "redisgate")
 	if err != nil {
@@ -82,7 +93,7 @@ func (s *server) addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 func (s *server) start() {
 	s.tb.Helper()
 	args := append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
-	s.cmd = exec.Command("redis-server", args...)
+	s.cmd = exec.Command(program(), args...)
 	if err := s.cmd.Start(); err != nil {
 		s.tb.Fatal(err)
 	}
@@ -91,7 +102,7 @@ func (s *server) start() {
 	for limit := time.Now().Add(10 * time.Second); c.Ping(context.Background()).Err() != nil; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(limit) {
 			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			s.tb.Fatalf("redis-server does not answer:\n%s", text)
+			s.tb.Fatalf("%s does not answer:\n%s", program(), text)
 		}
 	}
 }
@@ -105,10 +116,30 @@ func (s *server) settled(age time.Duration) *server {
 		_, rest, _ := strings.Cut(info, "uptime_in_seconds:")
 		up, _ := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
 		if time.Duration(up-1)*time.Second >= age { // a second can be a tenth of one
+			s.lived()
 			return s
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// lived notes that no key was lost there since it has started, as the first gate of a server does. In a cluster, each
+// hash slot has a key for that.
+func (s *server) lived() {
+	if slices.Contains(s.args, "--cluster-enabled") {
+		return
+	}
+	_, rest, _ := strings.Cut(s.client().Info(context.Background(), "replication").Val(), "master_replid:")
+	run, _, _ := strings.Cut(rest, "\r")
+	if err := s.client().Set(context.Background(), redisgate.LifeKey, run+":0", 0).Err(); err != nil && !strings.HasPrefix(err.Error(), "READONLY") {
+		s.tb.Fatal(err)
+	}
+}
+
+// keys counts the keys that gates have left there.
+func (s *server) keys() int64 {
+	c := s.client()
+	return c.DBSize(context.Background()).Val() - c.Exists(context.Background(), redisgate.LifeKey).Val()
 }
 
 // kill ends it without a chance to say goodbye.

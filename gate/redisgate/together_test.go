@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -301,7 +304,7 @@ func (s *server) evals(t testing.TB) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cmd := range []string{"cmdstat_evalsha:calls=", "cmdstat_eval:calls="} {
+	for _, cmd := range []string{"cmdstat_evalsha:calls=", "cmdstat_eval:calls=", "cmdstat_fcall:calls="} {
 		for i := range info {
 			if len(info[i:]) > len(cmd) && info[i:i+len(cmd)] == cmd {
 				var m int
@@ -326,7 +329,7 @@ func TestTraffic(t *testing.T) {
 	for range 50 {
 		enter(t, one, 1)
 	}
-	if n := s.evals(t) - before; n > 51 { // one of them EVALSHA and EVAL
+	if n := s.evals(t) - before; n > 52 { // the server has neither the script nor the function yet, so one is called twice of each
 		t.Errorf("50 entries one after the other took %d round trips", n)
 	}
 	changes := func() string {
@@ -355,7 +358,7 @@ func TestTraffic(t *testing.T) {
 		}
 		p.Leave(nil)
 	}
-	within(t, 30*time.Second, "all keys are gone", func() bool { return client.DBSize(ctx).Val() <= 1 })
+	within(t, 30*time.Second, "all keys are gone", func() bool { return s.keys() <= 1 })
 	if n := client.PubSubChannels(ctx, "*host*").Val(); len(n) > 0 {
 		within(t, 10*time.Second, "nobody listens any more", func() bool {
 			return len(client.PubSubChannels(ctx, "*host*").Val()) == 0
@@ -387,13 +390,85 @@ func TestAccess(t *testing.T) {
 	if g.Interval() != 2*ms {
 		t.Errorf("a throttle was not heard: the interval is %v", g.Interval())
 	}
+	// Waiters of two members that go before their turn, and quick calls.
+	few := redisgate.Limits{redisgate.Rate(pace.PerSecond(20), &redisgate.RateOptions{Burst: 2})}
+	a, b := redisgate.New(client, "few", few, nil), redisgate.New(client, "few", few, nil)
+	defer closed(t, a)
+	defer closed(t, b)
+	var all sync.WaitGroup
+	for i := range 30 {
+		all.Go(func() {
+			short, cancel := context.WithTimeout(ctx, time.Duration(i)*20*ms)
+			defer cancel()
+			for _, g := range []*redisgate.Gate{a, b} {
+				if p, err := g.Enter(short, 1); err == nil {
+					p.Leave(nil)
+				}
+			}
+		})
+	}
+	all.Wait()
+	a.Hold(ms)
+	b.Resume()
+	time.Sleep(2500 * ms)
+	for range 4 {
+		enter(t, a, 1).Leave(nil)
+		time.Sleep(100 * ms)
+	}
+	denied, err := s.client().Do(ctx, "acl", "log").Slice()
+	if err != nil || len(denied) > 0 {
+		t.Errorf("the server has denied %v, %v", denied, err)
+	}
+	if n := s.client().Info(ctx, "commandstats").Val(); !strings.Contains(n, "cmdstat_fcall:") {
+		t.Error("no quick call was made")
+	}
 }
 
 // acl is what the README says.
 var acl = []any{
 	"on", ">secret", "~{*}:*", "&{*}:gate",
-	"+evalsha", "+eval", "+time", "+info", "+hgetall", "+hset", "+hdel", "+del", "+pttl", "+zadd", "+zrem",
-	"+zrangebyscore", "+zremrangebyscore", "+pexpire", "+publish", "+subscribe", "+unsubscribe", "+ping", "+hello", "+client",
+	"+evalsha", "+eval", "+fcall", "+function|load", "+time", "+info", "+get", "+set", "+hgetall", "+hget", "+hmget", "+hlen", "+hset", "+hdel",
+	"+zadd", "+zrem", "+zcard", "+zcount", "+zscore", "+zrangebyscore", "+del", "+pttl", "+pexpire", "+publish",
+	"+subscribe", "+unsubscribe", "+ping", "+hello", "+client",
+}
+
+// The README grants what the scripts call, and no more but what calls them and what the client needs.
+func TestAccessIsExact(t *testing.T) {
+	_, library := redisgate.QuickFunction()
+	called := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\bcall\('(\w+)'`).FindAllStringSubmatch(redisgate.Text()+library, -1) {
+		called[strings.ToLower(m[1])] = true
+	}
+	var granted []string
+	for _, rule := range acl {
+		if command, ok := strings.CutPrefix(rule.(string), "+"); ok {
+			granted = append(granted, command)
+		}
+	}
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rules, _ := strings.Cut(string(text), "ACL SETUSER gates ")
+	rules, _, _ = strings.Cut(rules, "\n\n")
+	var said []any
+	for _, rule := range strings.Fields(rules) {
+		said = append(said, rule)
+	}
+	if !slices.Equal(said, acl) {
+		t.Errorf("the README says\n%v, and the tests use\n%v", said, acl)
+	}
+	outside := []string{"evalsha", "eval", "fcall", "function|load", "subscribe", "unsubscribe", "ping", "hello", "client"}
+	for _, command := range granted {
+		if !called[command] && !slices.Contains(outside, command) {
+			t.Errorf("%s is granted, and no script calls it", command)
+		}
+	}
+	for command := range called {
+		if !slices.Contains(granted, command) {
+			t.Errorf("a script calls %s, which is not granted", command)
+		}
+	}
 }
 
 // through returns a client that goes by the proxy.
@@ -410,22 +485,24 @@ func TestNobodyIsEarly(t *testing.T) {
 	s := newServer(t).settled(2 * time.Second)
 	p := newProxy(t, s.addr())
 	p.set(func() { p.slow = 60 * ms })
-	limit := func(slack time.Duration) redisgate.Limits {
-		return redisgate.Limits{redisgate.Rate(pace.Every(300*ms), &redisgate.RateOptions{Slack: slack})}
-	}
+	limits := redisgate.Limits{redisgate.Rate(pace.Every(300*ms), &redisgate.RateOptions{Slack: 250 * ms})}
 	name := key()
-	near := member(t, s, name, limit(5*ms), nil)
-	far := redisgate.New(through(t, p), name, limit(250*ms), nil)
+	near := member(t, s, name, limits, nil)
+	far := redisgate.New(through(t, p), name, limits, nil)
 	defer closed(t, far)
 	for range 3 {
 		enter(t, far, 1) // has its connections from now on, and leases far ahead
 	}
-	enter(t, near, 1)
-	began := time.Now() // not before the slot
-	enter(t, far, 1)
-	if took := time.Since(began); took < 290*ms { // the other was at most 5 ms late
-		t.Errorf("let in %v after another, want 300ms", took)
+	var most time.Duration
+	for range 5 {
+		enter(t, near, 1)
+		began := time.Now() // not before the slot, and after it by as much as this process was kept from running
+		enter(t, far, 1)
+		if most = max(most, time.Since(began)); most >= 290*ms {
+			return
+		}
 	}
+	t.Errorf("let in %v after another at most, want 300ms", most)
 }
 
 // What gives tokens back is not said again when the answer was lost.
@@ -438,6 +515,9 @@ func TestSaidOnce(t *testing.T) {
 	g := redisgate.New(through(t, p), name, limits, nil)
 	defer closed(t, g)
 	pass := enter(t, g, 10)
+	if err := s.client().ScriptLoad(context.Background(), redisgate.Text()).Err(); err != nil {
+		t.Fatal(err) // else the first call of the script is answered by NOSCRIPT, which is dropped
+	}
 	asked := s.evals(t)
 	p.set(func() { p.drop = true })
 	pass.Settle(7)

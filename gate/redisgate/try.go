@@ -2,7 +2,6 @@ package redisgate
 
 import (
 	"slices"
-	"time"
 
 	"github.com/escapement-go/escapement/gate"
 )
@@ -47,16 +46,16 @@ func (g *Gate) tryEnter(c *claim) (gate.Pass, bool) {
 		g.mu.Unlock()
 		return e.pass(), true
 	}
+	if wait, _ := g.refused(c, now); wait > 0 {
+		g.stats.Refused++
+		g.mu.Unlock()
+		return gate.Pass{}, false
+	}
 	g.tries = append(g.tries, t)
 	g.advance(now)
 	g.mu.Unlock()
 
-	timer := time.NewTimer(g.timeout)
-	defer timer.Stop()
-	select {
-	case <-t.done:
-	case <-timer.C:
-	}
+	g.await(t.done)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t.over = true

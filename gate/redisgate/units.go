@@ -82,17 +82,7 @@ func (g *Gate) assignUnits(s *slot, now int64) bool {
 
 // apart reports whether slots and units are asked for apart.
 func (g *Gate) apart() bool {
-	return g.ttl > 0 && g.paced && g.heard && !g.units.tight && g.queue.light == g.queue.count && g.light()
-}
-
-// light reports whether no slot takes more than one unit.
-func (g *Gate) light() bool {
-	for i := range g.slots {
-		if g.slots[i].claim.units > 1 {
-			return false
-		}
-	}
-	return true
+	return g.ttl > 0 && g.paced && g.heard && !g.units.tight && g.queue.light == g.queue.count && g.queue.heavy == 0
 }
 
 // lead is how long before a slot its units are asked for.
@@ -105,8 +95,8 @@ func (g *Gate) needs(now int64) (least, most int) {
 	u := &g.units
 	lead := g.lead()
 	near, leave := 0, u.use
-	for i := range g.slots {
-		s := &g.slots[i]
+	for n := g.queue.slots.first; n != nil; n = n.next {
+		s := n.of
 		in := s.from - now
 		if in > max(lead, u.work) {
 			break
@@ -137,7 +127,7 @@ func (g *Gate) needs(now int64) (least, most int) {
 func (g *Gate) keeps(most int) int {
 	u := &g.units
 	switch {
-	case !g.apart() || len(g.slots) == 0 && g.queue.count == 0:
+	case !g.apart() || g.queue.slots.count == 0 && g.queue.count == 0:
 		return u.use
 	case u.wanted || u.urged:
 		return max(u.use, min(u.held, u.cap, most))
@@ -170,8 +160,8 @@ func (g *Gate) unitsAt(now int64) int64 {
 		at = later(u.renewed, time.Duration(g.lead()))
 	case g.apart():
 		idle := min(u.held, u.cap) - u.use
-		for i := range g.slots {
-			if s := &g.slots[i]; !s.units {
+		for n := g.queue.slots.first; n != nil; n = n.next {
+			if s := n.of; !s.units {
 				if idle -= s.claim.units; idle < 0 {
 					at = max(s.from-g.lead(), u.ask)
 					break
@@ -182,7 +172,7 @@ func (g *Gate) unitsAt(now int64) int64 {
 	if u.use > 0 || g.queue.count > 0 || u.noted {
 		at = min(at, later(u.renewed, g.renewEvery()))
 	}
-	if !g.heard && g.link.unit && g.queue.count > len(g.slots) {
+	if !g.heard && g.link.unit && g.queue.asking.count > 0 {
 		at = min(at, max(later(u.renewed, shortHorizon), g.link.held)) // no message will say that units are free
 	}
 	return at
@@ -200,17 +190,9 @@ func (g *Gate) returnUnitlessSlots() {
 	if g.ttl == 0 {
 		return
 	}
-	had := len(g.slots)
-	for i := 0; i < len(g.slots); {
-		if g.slots[i].units {
-			i++
-		} else {
-			g.giveBack(i)
-		}
-	}
-	if len(g.slots) < had {
-		g.align(0)
-		g.link.ask, g.link.due, g.link.keep = 0, 0, -1
+	if g.dropAll(func(h *inHand) bool { return !h.units }) > 0 {
+		g.forgetDue()
+		g.link.keep = -1
 	}
 }
 

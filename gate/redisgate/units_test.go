@@ -19,13 +19,14 @@ func TestSharedUnits(t *testing.T) {
 		name string
 		job
 		want  float64 // entries in a second
-		trips float64 // for each
+		trips float64 // for each; of workers that are not warm, some are probes
 		far   float64 // from an even share; a batch at the end counts, and that of 20 units one has eight
 	}{
-		{"the rate is short", job{N: 100, Units: 20, Work: 50 * ms, Callers: 100, For: 7 * time.Second}, strictly(100), 0.15, 0.12},
-		{"half of the units are in use", job{N: 100, Units: 20, Work: 100 * ms, Callers: 100, For: 5 * time.Second}, strictly(100), 0.5, 0.2},
+		{"the rate is short", job{N: 100, Units: 20, Work: 50 * ms, Callers: 100, For: 7 * time.Second, Warm: 9}, strictly(100), 0.15, 0.12},
+		{"half of the units are in use", job{N: 100, Units: 20, Work: 100 * ms, Callers: 100, For: 5 * time.Second, Warm: 9}, strictly(100), 0.5, 0.2},
 		{"nearly all units are in use", job{N: 100, Units: 20, Work: 190 * ms, Callers: 100, For: 5 * time.Second}, strictly(100), 2, 0.3},
 		{"units are short", job{N: 100, Units: 20, Work: 300 * ms, Callers: 100, For: 5 * time.Second}, 20 / 0.3, 2, 0.35},
+		{"units are short, which is not known", job{N: 100, Units: 20, Work: 300 * ms, Callers: 100, For: 5 * time.Second, Warm: 9}, 20 / 0.3, 2, 0.35},
 		{"2000", job{N: 2000, Units: 200, Work: 50 * ms, Callers: 300, For: 3 * time.Second}, strictly(2000), 0.1, 0.15},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -56,14 +57,31 @@ func TestSharedUnits(t *testing.T) {
 				if most := c.trips*float64(all) + float64(late) + away; float64(trips) > most {
 					soft.Errorf("%d round trips for %d entries, want %.0f", trips, all, most)
 				}
-				for i, w := range ws {
-					if d := float64(len(w.grants)) - float64(all)/3; math.Abs(d) > c.far*float64(all)/3+away+float64(late) {
-						soft.Errorf("worker %d of 3 has had %+.0f of %d entries more than an even share", i+1, d, all)
+				shares, later := sharesFrom(ws, c.For/4)
+				for i, n := range shares {
+					if d := float64(n) - float64(later)/3; math.Abs(d) > c.far*float64(all)/3+away+float64(late) {
+						soft.Errorf("worker %d of 3 has had %+.0f of %d entries more than an even share", i+1, d, later)
 					}
 				}
 			})
 		})
 	}
+}
+
+// sharesFrom returns how many entries each worker has had, and all of them, since a time after the first grant. The first
+// worker to come may get the slots of a whole horizon, while there is no other.
+func sharesFrom(ws []*worker, after time.Duration) (shares []int, all int) {
+	first := merged(ws)[0]
+	for _, w := range ws {
+		n := 0
+		for _, at := range w.grants {
+			if at >= first+int64(after) {
+				n++
+			}
+		}
+		shares, all = append(shares, n), all+n
+	}
+	return shares, all
 }
 
 // However units are asked for, kept and given back, by members of either kind: members never have
@@ -163,6 +181,34 @@ func TestScriptUnitsAboveShare(t *testing.T) {
 		if got := call(c.name, c.used, c.more); got != c.want {
 			t.Errorf("%s, with %d and in want of %d, is given %d, want %d", c.name, c.used, c.more, got, c.want)
 		}
+	}
+}
+
+// A member that was to wait for slots, and finds then that it lacks units, does not keep the others from these slots.
+func TestScriptUnitsInsteadOfSlots(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const sec, start = 1_000_000, int64(1_790_000_000_000_000)
+	epoch := int64(0)
+	ask := func(name string, at, ahead int64, used, apart, more int) (slots []int64, turn int64) {
+		s.at(t, start+at, "one", 1000)
+		a := s.call(t, name, sec, 20_000, ahead, epoch, 0, 0, 0, 0, 0, 0, 0, 2, "g", sec, 100, 1, 0, 0, 0, 0, 0, 0,
+			"c", 2, sec, used, apart, more, 0, 3000, 0, 0, "d", 1, 200, 0)
+		epoch = a[1]
+		return a[22:], s.turn
+	}
+	s.fresh()
+	if got, _ := ask("a", 0, sec, 0, 1, 2); len(got) != 101 {
+		t.Fatalf("a is given %d slots, want those of the horizon", len(got))
+	}
+	if got, turn := ask("b", 1000, sec, 0, 1, 0); len(got) != 0 || turn == 0 {
+		t.Fatalf("b is given the slots %v and the turn %d, want only a turn", got, turn)
+	}
+	if got, turn := ask("b", 991_000, 20_000, 0, 0, 0); len(got) != 0 || turn != 0 {
+		t.Errorf("b is given the slots %v and the turn %d, want none where there is no unit", got, turn)
+	}
+	if got, _ := ask("a", 992_000, 20_000, 0, 0, 0); len(got) != 1 {
+		t.Errorf("a is given the slots %v, want one: b lacks a unit, and does not wait for a slot", got)
 	}
 }
 

@@ -48,6 +48,7 @@ type job struct {
 	Horizon time.Duration
 	Tokens  int  // in a window of the span, beside N and Units that count each entry as 1; 0: none
 	Cost    int  // of the most costly entry; 0: all cost 1
+	Warm    int  // entries before it is ready. Nothing is said of them
 	Skewed  bool // the server's clock is wrong by what is in the key "skew"
 }
 
@@ -102,23 +103,47 @@ type trips struct{ n, late atomic.Int64 }
 func (c *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if name := cmd.Name(); name == "evalsha" || name == "eval" {
-			c.n.Add(1)
-			// The script's arguments begin at the fifth, the fourteenth of them is the number of
-			// limits, and behind those are four for each thing to do.
-			args := cmd.Args()
-			for i := 19 + 10*args[18].(int); i < len(args); i += 4 {
-				if args[i] == "v" {
-					n, _ := strconv.ParseInt(args[i+2].(string), 10, 64) // the cost, as a delta
-					c.late.Add(-n)
-				}
-			}
-		}
+		c.count(cmd)
 		return next(ctx, cmd)
 	}
 }
 func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			c.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (c *trips) count(cmd redis.Cmder) {
+	switch cmd.Name() {
+	case "evalsha", "eval", "fcall":
+		c.n.Add(1)
+		c.late.Add(unused(cmd.Args()))
+	}
+}
+
+// unused returns the tokens that a call gives back of slots which were not used in time.
+func unused(args []any) (n int64) {
+	if keys, _ := args[2].(int); len(args) != 3+keys+1 {
+		return 0 // a quick call
+	}
+	question, ok := args[len(args)-1].([]byte)
+	if !ok {
+		return 0 // a probe
+	}
+	var q struct{ Ops []struct{ Op, Cost string } }
+	if err := json.Unmarshal(question, &q); err != nil {
+		panic(err)
+	}
+	for _, o := range q.Ops {
+		if o.Op == "unused" {
+			delta, _ := strconv.ParseInt(o.Cost, 10, 64)
+			n -= delta
+		}
+	}
+	return n
 }
 
 // work is the main function of a worker. It says "r" when it is ready, "g" and the instant for each
@@ -145,6 +170,12 @@ func work(j job) {
 		defer mu.Unlock()
 		os.Stdout.WriteString(what + "\n")
 	}
+	for range j.Warm {
+		if p, err := g.Enter(context.Background(), 1); err == nil {
+			p.Leave(nil)
+		}
+	}
+	count.n.Store(0)
 	say("r")
 	bufio.NewReader(os.Stdin).ReadString('\n')
 	ctx, cancel := context.WithTimeout(context.Background(), j.For)
