@@ -11,6 +11,8 @@
 //   - [github.com/escapement-go/escapement/retry] answers "again?": a function that repeats a call,
 //     with every attempt through the gate, and an HTTP transport.
 //
+// Package [github.com/escapement-go/escapement/observe] collects what they do, for metrics.
+//
 // They compose. Here calls begin at 100 a second, and at most 32 are under way:
 //
 //	g, ctx := group.WithContext(ctx)

@@ -12,7 +12,7 @@ import (
 )
 
 // The packages of a user, with those of nested modules.
-var public = []string{"pace", "gate", "group", "retry", "retry/retryhttp", "gate/gatetest", "gate/redisgate"}
+var public = []string{"pace", "gate", "group", "retry", "retry/retryhttp", "gate/gatetest", "gate/redisgate", "observe", "observe/promgate", "observe/otelgate", "debug/gates"}
 
 // Methods that the standard library explains need no example.
 var explained = []string{"Error", "Unwrap", "String"}

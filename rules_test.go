@@ -23,7 +23,9 @@ var mayImport = map[string][]string{
 	"pace":            {"internal/misuse", "internal/schedule", "internal/timing"},
 	"gate":            {"internal/adapt", "internal/misuse", "internal/queue", "internal/schedule", "internal/timing", "pace"},
 	"gate/gatetest":   {"gate"},
+	"debug/gates":     {"gate", "group", "internal/timing", "pace", "retry"},
 	"group":           {"gate", "internal/timing", "internal/within"},
+	"observe":         {"gate", "group", "retry"},
 	"retry":           {"gate", "internal/hints", "internal/lost", "internal/timing", "internal/within"},
 	"retry/retryhttp": {"gate", "internal/hints", "internal/lost", "internal/timing", "retry"},
 }

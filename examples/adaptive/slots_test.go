@@ -20,6 +20,8 @@ func TestSlotTargets(t *testing.T) {
 			least, most = 85, 100*w.noise+5
 		case w.queue && w.tails:
 			most = l.told.share() + 12
+		case w.queue:
+			most = 6 // late, not refused: at a ceiling of twice the latency 5.0 to 5.5 % on the average of ten plays
 		}
 		if l.goodput(0) < least || l.rules[0].share() > most {
 			t.Errorf("%s, latency %v: goodput %.1f %%, want %v; refused %.1f %%, want at most %.1f", w.name(), w.latency, l.goodput(0), least, l.rules[0].share(), most)

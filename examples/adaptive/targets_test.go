@@ -28,30 +28,30 @@ var targets = []target{
 	{cells: `^jitter/0.2/|^jitter/(1|5|20)/burst/5/`, goodput: 90, throttled: 5},
 	{cells: `^costly/bucket/`, goodput: 83, throttled: 5}, // six refusals are 10 % of the run
 	{cells: `^costly/window/`, goodput: 93, throttled: 5},
-	{cells: `^costly-moving/`, goodput: 61, throttled: 5}, // 85: a rest after a refusal is nearly as long as a phase
+	{cells: `^costly-moving/(bucket/(0.2|1|5)|window/[\d.]+)/1.00x$`, goodput: 85, throttled: 5},
+	{cells: `^costly-moving/window/(0.2|1|5)/4.00x$`, goodput: 85, throttled: 5},
+	{cells: `^costly-moving/window/`, goodput: 78, throttled: 5},         // 85: to find the limit, and that it has moved, takes a hold each
+	{cells: `^costly-moving/bucket/1/4.00x$`, goodput: 64, throttled: 5}, // 85: the limit moves before it is known for long
+	{cells: `^costly-moving/bucket/`, goodput: 73, throttled: 5},         // 85
 
 	// Refusals that have nothing to do with the pace.
 	{cells: `^random/\d+/\d+ms/[\d.]+%$`, goodput: 85, throttled: 3, plain: true},
-	{cells: `^random/\d+/\d+ms/after1/1%$`, goodput: 60, throttled: unbounded},          // 80
-	{cells: `^random/\d+/\d+ms/after1/([25]|10)%$`, goodput: 0.5, throttled: unbounded}, // 80: a ban for a Retry-After that is ignored costs more
-	{cells: `^both/64/200ms/burst/1$`, goodput: 80, throttled: 6},                       // 85, 5: the limit and the noise are hard to tell apart
-	{cells: `^both/64/200ms/burst/5$`, goodput: 85, throttled: 7},                       // 5
-	{cells: `^both/1000/.*/burst/5$`, goodput: 85, throttled: 6},                        // 5
+	{cells: `^random/\d+/\d+ms/after1/([125]|10)%$`, goodput: 80, throttled: unbounded},
+	{cells: `^both/64/200ms/burst/1$`, goodput: 81, throttled: 5}, // 85: the limit and the noise are hard to tell apart
 	{cells: `^both/\d+/\d+ms/burst`, goodput: 85, throttled: 5},
 	{cells: `^node/\d+/\d+ms/during`, goodput: 80, throttled: unbounded},
 	{cells: `^node/\d+/\d+ms/after$`, goodput: 92, throttled: unbounded},
 
 	// The same in other worlds.
-	{cells: `^node/\d+/\d+ms/after1/during`, goodput: 1, throttled: unbounded},  // 80
-	{cells: `^node/\d+/\d+ms/after1/after$`, goodput: 15, throttled: unbounded}, // 92
+	{cells: `^node/\d+/\d+ms/after1/during`, goodput: 79, throttled: unbounded}, // 80
 	{cells: `^node/\d+/\d+ms/after\d*/after$`, goodput: 92, throttled: unbounded},
-	{cells: `^moving/64/200ms/burst/1/`, goodput: 80, throttled: 7}, // 85, 5
+	{cells: `^moving/64/200ms/burst/1/`, goodput: 82, throttled: 7}, // 85, 5
 	{cells: `^moving/`, goodput: 85, throttled: 5},
-	{cells: `^others/`, goodput: 85, throttled: 6},                               // 5
+	{cells: `^others/`, goodput: 85, throttled: 7},                               // 5; from seed to seed it is 5.8 to 6.9
 	{cells: `^items/(64|1000)/\d+ms$`, goodput: 60, throttled: unbounded},        // 80: a bad item is refused 20 times in a row
 	{cells: `^items/(64|1000)/\d+ms/after1$`, goodput: 15, throttled: unbounded}, // 80
 	{cells: `^tail/.*/limit`, goodput: 92, throttled: 4.5},
-	{cells: `^tail/.*/both`, goodput: 85, throttled: 6}, // 5
+	{cells: `^tail/.*/both`, goodput: 85, throttled: 5},
 	{cells: `^tail/.*/random`, goodput: 85, throttled: 3, plain: true},
 }
 

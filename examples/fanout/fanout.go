@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	debug "github.com/escapement-go/escapement/debug/gates"
 	"github.com/escapement-go/escapement/group"
 	"github.com/escapement-go/escapement/retry"
 )
@@ -20,6 +21,7 @@ type fanout struct {
 	retries int // attempts beyond the first
 	gate    gates
 	policy  *retry.Policy // nil: calls are made once, and their jobs enter the gate
+	page    *debug.Page   // nil: none
 	calls   *caller
 	journal *journal
 }
@@ -38,6 +40,16 @@ func newFanout(o *options, urls []string, n int) *fanout {
 	}
 }
 
+// show shows the gate and the retries on the page. Run adds its group.
+func (f *fanout) show(page *debug.Page) {
+	f.page = page
+	page.Gate(f.gate.Gate)
+	if f.policy != nil {
+		f.policy.Counter = &retry.Counter{Name: "calls"}
+		page.Policy("", f.policy)
+	}
+}
+
 // run makes the calls, sends a result for each that was made, and returns when the last has ended.
 // When start ends, no more are started, and none is made again. When work ends, those in flight are cut.
 // The error is [gate.ErrGaveUp], if the gate admits no call any more.
@@ -50,6 +62,10 @@ func (f *fanout) run(start, work context.Context, results chan<- result) error {
 		g.SetGate(f.gate)
 	}
 	g.SetLimit(f.limit + queue)
+	if f.page != nil {
+		g.SetName("calls")
+		defer f.page.Group(g)()
+	}
 	for i := range f.n {
 		if ctx.Err() != nil {
 			break

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escapement-go/escapement/examples/internal/gatepage"
 	"github.com/escapement-go/escapement/pace"
 )
 
@@ -35,6 +36,7 @@ type options struct {
 
 	out   string
 	plot  string // "": none
+	http  string // "": no page
 	quiet bool
 
 	api      apiOptions
@@ -90,6 +92,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	fs.StringVar(&o.out, "out", "", "`file` for the results; - is standard output "+
 		"(default - unless that is a terminal)")
 	fs.StringVar(&o.plot, "plot", "", "`file` for a picture of the pace over time: .svg, .png or .pdf")
+	fs.StringVar(&o.http, "http", "", gatepage.Usage)
 	fs.BoolVar(&o.quiet, "quiet", false, "no progress bar and no summary")
 
 	o.api.flags(fs)

@@ -27,17 +27,17 @@ func newGates(o *options) gates {
 	var rate gate.Gate
 	var adaptive *gate.Adaptive
 	if o.adaptive {
-		adaptive = gate.NewAdaptive(o.rate, &gate.AdaptiveOptions{Burst: o.burst, GiveUp: giveUp})
+		adaptive = gate.Named("pace", gate.NewAdaptive(o.rate, &gate.AdaptiveOptions{Burst: o.burst, GiveUp: giveUp}))
 		rate = adaptive
 	} else {
-		rate = gate.NewRate(o.rate, &gate.RateOptions{Burst: o.burst})
+		rate = gate.Named("pace", gate.NewRate(o.rate, &gate.RateOptions{Burst: o.burst}))
 	}
-	slots := gate.NewConcurrency(o.limit)
+	slots := gate.Named("in flight", gate.NewConcurrency(o.limit))
 	members := []gate.Gate{rate, slots}
 	if !o.window.IsUnlimited() {
-		members = append(members, newWindow(o.window, o.guard))
+		members = append(members, gate.Named("window", newWindow(o.window, o.guard)))
 	}
-	return gates{gate.All(members...), slots, adaptive}
+	return gates{gate.Named("calls", gate.All(members...)), slots, adaptive}
 }
 
 // newWindow makes the window, with a guard or with none needed: until the answer is there, a call counts.

@@ -5,6 +5,7 @@
 //	go run ./examples/fanout -urls list.txt         # fetch these, one URL a line
 //	go run ./examples/fanout -rate 5/10s < list.txt # the same, from standard input, slowly
 //	go run ./examples/fanout -retries 3 -adaptive -api-mood below -plot pace.svg
+//	go run ./examples/fanout -n 20000 -http :6060   # watch it at http://localhost:6060
 //
 // Its heart is a group of goroutines ([group.Group]) that pass one gate, which is made of three
 // ([gate.All]). A rate spaces the calls evenly, a window sees to it that no span of time holds too many of

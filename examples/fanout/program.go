@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/escapement-go/escapement/examples/internal/gatepage"
 	"github.com/escapement-go/escapement/examples/strictapi"
 )
 
@@ -83,6 +84,11 @@ func (p *program) run(ctx context.Context, args []string) int {
 // make makes the calls and reports on them.
 func (p *program) make(ctx context.Context, o *options, f *fanout, out *lines) int {
 	defer f.calls.close()
+	hide, err := gatepage.Serve(o.http, "fanout", p.stderr, f.show)
+	if err != nil {
+		return p.complain(misuse, err)
+	}
+	defer hide()
 	start, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -99,7 +105,7 @@ func (p *program) make(ctx context.Context, o *options, f *fanout, out *lines) i
 		defer close(results)
 		ran = f.run(start, work, results)
 	}()
-	err := c.collect(start, results)
+	err = c.collect(start, results)
 	end := time.Now()
 
 	if !o.quiet {

@@ -1,5 +1,5 @@
 // LLM asks 1,000 questions of an API that allows 500 requests and 90,000 tokens a minute, 40 requests at once.
-// What an answer costs is known when it ends. Run it by "go run ./examples/llm": a minute takes a second here.
+// What an answer costs is known when it ends. A minute takes a second here: "go run ./examples/llm [-http :6060]".
 //
 // Three things together make sure that no call is refused. A call is charged the most that it can cost: its
 // prompt, and MaxTokens, which bounds the answer. It is settled as soon as its usage is known, and the rest
@@ -23,6 +23,7 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/escapement-go/escapement/examples/internal/gatepage"
 	"github.com/escapement-go/escapement/examples/strictapi"
 	"github.com/escapement-go/escapement/gate"
 	"github.com/escapement-go/escapement/group"
@@ -32,11 +33,11 @@ import (
 
 func newLimit(span time.Duration) gate.Gate {
 	until := &gate.WindowOptions{UntilAnswer: true}
-	return gate.All(
-		gate.Each(gate.NewWindow(500, span, until)), // a call counts 1 here, whatever it costs
-		gate.NewWindow(90_000, span, until),         // tokens
-		gate.Each(gate.NewConcurrency(40)),
-	)
+	return gate.Named("questions", gate.All(
+		gate.Each(gate.Named("requests", gate.NewWindow(500, span, until))), // a call counts 1 here, whatever it costs
+		gate.Named("tokens", gate.NewWindow(90_000, span, until)),
+		gate.Each(gate.Named("slots", gate.NewConcurrency(40))),
+	))
 }
 
 func newClient(limit gate.Gate) *http.Client {
@@ -92,10 +93,12 @@ func askAll(ctx context.Context, client *http.Client, url string, n, median int)
 }
 
 func main() {
+	limit := newLimit(time.Second)
+	defer gatepage.Flag("llm", limit)() // -http
 	api := strictapi.NewLLM(strictapi.DemoLLM(time.Second))
 	server := httptest.NewServer(api)
 	defer server.Close()
-	if err := askAll(context.Background(), newClient(newLimit(time.Second)), server.URL, 1000, 250); err != nil {
+	if err := askAll(context.Background(), newClient(limit), server.URL, 1000, 250); err != nil {
 		log.Fatal(err, "; ", api.Report())
 	}
 	fmt.Println(api.Report())

@@ -54,8 +54,8 @@ type fetcher struct {
 func newFetcher(o *options, api *strictapi.Server, after bool) *fetcher {
 	n, span := o.limit.Count(), o.limit.Span()
 	f := &fetcher{
-		window: gate.NewWindow(n, span, &gate.WindowOptions{Guard: o.guard}),
-		slots:  gate.NewConcurrency(o.inFlight),
+		window: gate.Named("window", gate.NewWindow(n, span, &gate.WindowOptions{Guard: o.guard})),
+		slots:  gate.Named("in flight", gate.NewConcurrency(o.inFlight)),
 
 		inFlight: o.inFlight,
 	}
@@ -64,12 +64,13 @@ func newFetcher(o *options, api *strictapi.Server, after bool) *fetcher {
 	}
 	// The window is what the far side demands; the rate spreads the calls over it, so that they
 	// don't arrive in bunches.
-	f.gate = gate.All(gate.NewRate(o.limit, nil), f.window, f.slots)
+	f.gate = gate.Named("calls", gate.All(gate.Named("pace", gate.NewRate(o.limit, nil)), f.window, f.slots))
 	f.policy = &retry.Policy{
 		Attempts:      o.tries,
 		MaxRetryAfter: longestHint,
 		Classify:      func(err error) retry.Verdict { return retryhttp.Classify(nil, err) },
 		Gate:          f.gate,
+		Counter:       &retry.Counter{Name: "calls"},
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns = 0

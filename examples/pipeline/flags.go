@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escapement-go/escapement/examples/internal/gatepage"
 	"github.com/escapement-go/escapement/pace"
 )
 
@@ -29,6 +30,8 @@ type options struct {
 
 	n    int // URLs of the program's own list
 	calm bool
+
+	http string // "": no page
 }
 
 const usageHead = `Pipeline fetches a list of URLs within a limit and writes the answers to a database. It can
@@ -62,6 +65,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Second, "`time` that a call may take")
 	fs.IntVar(&o.batch, "batch", 50, "`rows` in a transaction")
 	fs.IntVar(&o.n, "n", 600, "`URLs` in the list of the program's own")
+	fs.StringVar(&o.http, "http", "", gatepage.Usage)
 	fs.BoolVar(&o.calm, "calm", false, "the program's own API makes no trouble")
 
 	switch err := fs.Parse(args); {

@@ -4,6 +4,7 @@
 //	go run ./examples/pipeline                            # 600 URLs of an API of its own
 //	go run ./examples/pipeline list.txt                   # these, one URL a line
 //	go run ./examples/pipeline -db cities.db cities.csv   # the column url of a CSV
+//	go run ./examples/pipeline -n 20000 -http :6060       # watch it at http://localhost:6060
 //	go run ./examples/pipeline -print > pages.csv         # what is in the database
 //
 // It is a pipeline of stages of package group, see pipeline.go, which is the file to read:

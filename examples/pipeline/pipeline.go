@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/escapement-go/escapement/debug/gates"
 	"github.com/escapement-go/escapement/group"
 )
 
@@ -36,6 +37,19 @@ type pipeline struct {
 	fetching, decoding, writing group.Meter
 	stopping                    atomic.Bool  // an interrupt came
 	left                        atomic.Int64 // items that it kept from an answer; they are no errors
+}
+
+func newPipeline(list []string, s *store, f *fetcher, batch int) *pipeline {
+	p := &pipeline{list: list, store: s, calls: f, batch: batch}
+	p.fetching.Name, p.decoding.Name, p.writing.Name = "fetch", "decode", "write"
+	return p
+}
+
+// show shows the stages and their gate on the page.
+func (p *pipeline) show(page *gates.Page) {
+	page.Pipeline("list to database", &p.fetching, &p.decoding, &p.writing)
+	page.Gate(p.calls.gate)
+	page.Policy("", p.calls.policy)
 }
 
 // run fetches what the store does not have, writes it, and returns when all of that is over. An

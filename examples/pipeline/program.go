@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/escapement-go/escapement/examples/internal/gatepage"
 	"github.com/escapement-go/escapement/examples/strictapi"
 )
 
@@ -63,9 +64,14 @@ func (p *program) run(ctx context.Context, args []string) int {
 func (p *program) work(ctx context.Context, o *options, list []string, s *store) int {
 	f := newFetcher(o, p.api, !s.made)
 	defer f.close()
-	l := &pipeline{list: list, store: s, calls: f, batch: o.batch}
+	l := newPipeline(list, s, f, o.batch)
+	hide, err := gatepage.Serve(o.http, "pipeline", p.stderr, l.show)
+	if err != nil {
+		return p.complain(misuse, err)
+	}
+	defer hide()
 	screen := p.startScreen(l)
-	err := l.run(ctx)
+	err = l.run(ctx)
 	screen.stop()
 	summarize(p.stdout, l, p.api)
 	switch {

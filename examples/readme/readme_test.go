@@ -11,6 +11,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,6 +25,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/escapement-go/escapement/debug/gates"
 	"github.com/escapement-go/escapement/examples/internal/get"
 	"github.com/escapement-go/escapement/examples/internal/memnet"
 	"github.com/escapement-go/escapement/examples/strictapi"
@@ -441,4 +443,24 @@ func TestWhatKeepsCallsBack(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The page of a program.
+func TestPage(t *testing.T) {
+	limit := gate.NewConcurrency(1)
+	tenants := gate.NewKeyed(func(string) gate.Gate { return gate.NewConcurrency(1) }, nil)
+	var fetching, storing group.Meter
+
+	page := gates.New(nil)
+	page.Gate(limit)                             // an All brings its members
+	gates.Keyed(page, tenants)                   // the busiest keys
+	page.Pipeline("import", &fetching, &storing) // the meters of its stages
+	http.Handle("/debug/gates/", page)
+
+	defer page.Close()
+	w := httptest.NewRecorder()
+	http.DefaultServeMux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/gates/", nil))
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<h1>Gates</h1>") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 }
