@@ -121,6 +121,7 @@ type Composite struct {
 	holds   []reach[*hold]  // those that Hold sets first, then those of composites that are members
 	own     int             // how many of holds Hold sets
 	heldAt  []int           // for each hold, the number of its member in inside; -1: it has none
+	within  []int           // of holds, one for each composite that is a member, at any depth
 	inside  []reach[member] // limits of this package, those that learn first
 	learns  int             // how many of inside learn
 	views   bool            // a gate, inside or outside, was named by a view
@@ -137,6 +138,10 @@ type Composite struct {
 	// through counts the admitted entries, and at those that are at a gate outside or that have keys. The
 	// set can't count them: it knows the inside alone.
 	through, at atomic.Int64
+
+	// across counts the admitted entries that came through a composite that has this one as a member. It is not part of
+	// through, which says how many passes this composite has given.
+	across atomic.Int64
 
 	waits queue.Waits // of its entries, while the inside keeps them back
 }
@@ -243,8 +248,18 @@ func (a *Composite) enter(ctx context.Context, c costs, e *entering) (Pass, erro
 				continue
 			}
 		}
-		a.through.Add(1)
+		a.admitted(j)
 		return j.pass(), nil
+	}
+}
+
+// admitted counts an admitted entry, also at the composites that are members.
+func (a *Composite) admitted(j *joint) {
+	a.through.Add(1)
+	for _, hold := range a.within {
+		if j.wants(hold) {
+			a.holds[hold].to.by.across.Add(1)
+		}
 	}
 }
 
@@ -303,7 +318,7 @@ func (a *Composite) tryEnter(c costs) (Pass, bool) {
 		a.hold.refused.Add(1)
 		return Pass{}, false
 	}
-	a.through.Add(1)
+	a.admitted(j)
 	return j.pass(), true
 }
 
@@ -335,9 +350,12 @@ func (a *Composite) which(limit int, c costs) (capacity, gate string) {
 
 // Stats returns the statistics of the composite. It counts entries itself, and takes the other figures from
 // its members. These are asked one after the other, so the figures are not of one instant.
+//
+// An entry that comes through another All, which has this one as a member, counts here once it is admitted. Its wait,
+// and its refusal, count at that other All.
 func (a *Composite) Stats() Stats {
 	s := Stats{
-		Granted:   uint64(a.through.Load()),
+		Granted:   uint64(a.through.Load() + a.across.Load()),
 		Refused:   a.hold.refused.Load(),
 		Abandoned: a.hold.abandoned.Load(),
 		Waiting:   int(a.at.Load()) + a.hold.set.Waiting() + a.wants.waiting(),

@@ -103,6 +103,11 @@ func (a *Composite) init() {
 	clk := a.commonClock()
 	a.makeHolds(clk)
 	a.sortMembers()
+	for i, h := range a.holds[a.own:] {
+		if h.to.of == nil && h.to.by != a.stands { // the first hold of its composite
+			a.within = append(a.within, a.own+i)
+		}
+	}
 	a.views = viewed(a.inside) || viewed(a.outside) || viewed(a.keys)
 	for _, h := range a.holds {
 		a.heldAt = append(a.heldAt, slices.IndexFunc(a.inside, func(m reach[member]) bool { return m.to == h.to.of }))

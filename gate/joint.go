@@ -192,6 +192,11 @@ func (j *joint) want() *want {
 	return j.more.want
 }
 
+// wants reports whether the entry wants the limit with that number.
+func (j *joint) wants(limit int) bool {
+	return j.more == nil || j.more.want == nil || slices.Contains(j.more.want.limits, limit)
+}
+
 // costs returns what the entry costs.
 func (j *joint) costs() costs {
 	if j.more == nil || len(j.more.each) == 0 {
