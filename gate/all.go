@@ -365,20 +365,21 @@ func (a *Composite) Stats() Stats {
 	}
 	s.Waited, s.WaitedInVain = a.waits.Sums()
 	for _, h := range a.holds {
-		s.join(h.to.Stats(), true)
+		s.join(h.to.Stats(), true, h.highest)
 	}
 	for _, m := range a.inside {
-		s.join(m.to.Stats(), true)
+		s.join(m.to.Stats(), true, m.highest)
 	}
 	for _, g := range a.outside {
 		m, known := StatsOf(g.to)
 		if native(g.to) == nil {
 			m.Left = unknownLeft // it may not know what Left is
 		}
-		s.join(m, known)
+		s.join(m, known, g.highest)
 	}
 	for _, k := range a.keys {
-		s.join(StatsOf(k.to))
+		m, known := StatsOf(k.to)
+		s.join(m, known, k.highest)
 	}
 	return s
 }
@@ -395,12 +396,12 @@ func least(a, b int) int {
 }
 
 // join adds the statistics of a member to those of its composite. known is false for a member without
-// statistics, which is never taken for idle.
-func (s *Stats) join(m Stats, known bool) {
+// statistics, which is never taken for idle. highest is that of the member's reach.
+func (s *Stats) join(m Stats, known bool, highest func(left int) int) {
 	s.NextDue = max(s.NextDue, m.NextDue)
 	s.HeldFor = max(s.HeldFor, m.HeldFor)
 	s.InUse = max(s.InUse, m.InUse)
 	s.Forfeited = max(s.Forfeited, m.Forfeited)
-	s.Left = least(s.Left, m.Left)
+	s.Left = least(s.Left, highest(m.Left))
 	s.Idle = s.Idle && known && m.Idle
 }

@@ -239,6 +239,7 @@ type Stats struct {
 	// Left is the highest cost that the gate would admit now if no entry waited. It is the highest int if there is
 	// no limit, and 0 during a hold. It is negative if it is not known: for what [Of] returns, and for a key that is
 	// not remembered. For a composite it is the least of any member of this package, and for a Keyed that of any key.
+	// A member that was named by a view, such as [Each], sets no limit as long as it has room, and 0 otherwise.
 	Left int
 
 	// Waiting is the number of entries that wait now. A member of a composite counts those that it keeps

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"reflect"
 	"slices"
 
@@ -35,6 +36,20 @@ func (r *reach[T]) uniform(cost int) int {
 		return r.fixed
 	}
 	return max(cost, r.fixed)
+}
+
+// highest returns the highest cost of an entry that has room here, if left is left and it costs the same at all gates.
+// A negative left is not known.
+func (r *reach[T]) highest(left int) int {
+	switch {
+	case left < 0:
+		return left
+	case left < r.fixed:
+		return 0
+	case !r.varies:
+		return math.MaxInt
+	}
+	return left
 }
 
 // of returns the charge for an entry with one cost for each gate.

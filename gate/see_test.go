@@ -220,8 +220,7 @@ func TestLeft(t *testing.T) {
 				if s.Left < 0 {
 					s.Left = 7 // a key that is not remembered
 				}
-				// In some kinds of All, a member is named by Each, so that the cost does not matter there.
-				if _, ok := g.TryEnter(s.Left + 1); ok && name != "all" && name != "nested" {
+				if _, ok := g.TryEnter(s.Left + 1); ok {
 					b.Errorf("%s: more than the %d that are left", name, s.Left)
 				}
 				if s, _ = gate.StatsOf(g); s.Left > 0 {
@@ -236,6 +235,28 @@ func TestLeft(t *testing.T) {
 					b.Errorf("%s: %d left during a hold", name, s.Left)
 				}
 			}
+		}
+	})
+}
+
+// What is left at an All is what an entry can cost there, and not what is left at a member that a view names: in the usual
+// plan of requests, tokens and slots, that is tokens as long as there are a request and a slot.
+func TestLeftOfViews(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		requests := gate.NewWindow(3, time.Minute, &gate.WindowOptions{Clock: b.Clock()})
+		tokens := gate.NewWindow(900, time.Minute, &gate.WindowOptions{Clock: b.Clock()})
+		both := gate.All(gate.WithCost(requests, 2), tokens)
+		for _, c := range []struct {
+			g    *gate.Composite
+			left int
+		}{{both, 900}, {gate.All(gate.Each(requests)), math.MaxInt}, {gate.All(gate.Each(both), tokens), 900}, {gate.All(requests, both), 3}} {
+			if got := c.g.Stats().Left; got != c.left {
+				b.Errorf("%v: %d left, want %d", c.g, got, c.left)
+			}
+		}
+		requests.TryEnter(2)
+		if got := both.Stats().Left; got != 0 {
+			b.Errorf("%v: %d left with 1 request left, want 0", both, got)
 		}
 	})
 }
