@@ -101,6 +101,13 @@ func (v *view) TryEnter(cost int) (Pass, bool) {
 	return v.of.TryEnter(v.costs[0])
 }
 
+// Viewed returns the gate that this is a view of, and not a view again. Package debug/gates asks for it, so that a gate is
+// on its page once, with and without views.
+func (v *view) Viewed() Gate {
+	of, _ := unview(v)
+	return of
+}
+
 // unview returns the gate that g is a view of, and the costs of entries there: none if g is no view. If g is a
 // view of a view, the innermost one sets the costs.
 func unview(g Gate) (of Gate, costs []int) {

@@ -75,7 +75,7 @@ type gateJSON struct {
 func (g *gateJSON) encode(to []byte) []byte { return encode(to, g) }
 
 func gateOf(i *gateItem, plan gate.Plan, s gate.Stats, at time.Time) gateJSON {
-	g := gateJSON{ID: i.id, Name: gate.NameOf(i.g), Kind: plan.Kind, Parent: i.parent, Can: i.can}
+	g := gateJSON{ID: i.id, Name: gate.NameOf(i.g), Kind: plan.Kind, Can: i.can}
 	if plan.Kind != "" {
 		g.Plan = plan.String()
 	}

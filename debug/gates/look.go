@@ -12,15 +12,13 @@ import (
 	"github.com/escapement-go/escapement/retry"
 )
 
-// gateItem is a gate on the page. parent, member, by, g and can are guarded by Page.mu, the others by Page.looking.
+// gateItem is a gate on the page. The first four are fixed, claims are guarded by Page.mu, the others by Page.looking.
 type gateItem struct {
 	id     string
 	name   string // when it was added
 	g      gate.Gate
-	parent string // the id of the All that named it, or ""
-	member bool   // it is there because an All named it
-	by     int    // the number of the thing that added it
 	can    []string
+	claims []claim // why it is there, the first one first
 
 	granted   uint64 // at the last tick, or when it was looked at first
 	grantedAt int64  // when that was read
@@ -33,6 +31,15 @@ type gateItem struct {
 	state     gateJSON // as it was seen last
 	last      []byte   // as it was encoded last
 }
+
+// claim says that a gate was added.
+type claim struct {
+	by     int    // the number of the thing that added it
+	parent string // the id of the All that named it, or "" if it was added itself
+}
+
+// parent returns the id of the All below which the gate is shown, or "". Page.mu is locked.
+func (i *gateItem) parent() string { return i.claims[0].parent }
 
 // point is what a gate did between two ticks.
 type point struct {
@@ -133,6 +140,7 @@ type things struct {
 	version  uint64
 	viewed   bool
 	gates    []*gateItem
+	parents  []string // of gates
 	keyeds   []*keyedItem
 	groups   []*groupItem
 	pipes    []*pipelineItem
@@ -142,15 +150,19 @@ type things struct {
 func (p *Page) things() things {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return things{p.version, len(p.viewers) > 0, slices.Clone(p.gates), slices.Clone(p.keyeds), slices.Clone(p.groups), slices.Clone(p.pipes),
-		slices.Clone(p.policies)}
+	parents := make([]string, len(p.gates))
+	for n, i := range p.gates {
+		parents[n] = i.parent()
+	}
+	return things{p.version, len(p.viewers) > 0, slices.Clone(p.gates), parents, slices.Clone(p.keyeds), slices.Clone(p.groups),
+		slices.Clone(p.pipes), slices.Clone(p.policies)}
 }
 
 // lookLocked takes the state of all things, and with keys that of keys. With tick, it adds to the history.
 func (p *Page) lookLocked(now int64, tick, keys bool) {
 	t := p.things()
-	for _, i := range t.gates {
-		p.lookAt(i, tick)
+	for n, i := range t.gates {
+		p.lookAt(i, t.parents[n], tick)
 	}
 	span := time.Duration(now - p.lookedAt).Seconds()
 	rest := restJSON{Groups: []groupJSON{}, Pipelines: []pipelineJSON{}, Policies: []policyJSON{}, Keyed: []keyedJSON{}}
@@ -177,7 +189,7 @@ func (p *Page) lookLocked(now int64, tick, keys bool) {
 }
 
 // lookAt takes the state of a gate. It reads the clock for each: with many gates a look is not an instant.
-func (p *Page) lookAt(i *gateItem, tick bool) {
+func (p *Page) lookAt(i *gateItem, parent string, tick bool) {
 	plan, _ := gate.PlanOf(i.g)
 	now := p.clk.Now()
 	s, _ := gate.StatsOf(i.g)
@@ -190,6 +202,7 @@ func (p *Page) lookAt(i *gateItem, tick bool) {
 	}
 	throttled := i.state.Throttled
 	i.state = gateOf(i, plan, s, p.clk.Time(now))
+	i.state.Parent = parent
 	i.state.Throttles = p.throttlesOf(i.state.Name)
 	if tick || !known {
 		fell := i.state.Most > 0 && i.state.Limit < i.limit // of a limit that is learned

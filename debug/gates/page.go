@@ -159,8 +159,8 @@ func (p *Page) Close() {
 // Gate shows gates, by their names: see [gate.Named]. The members of an All are shown below it. The function that
 // it returns takes them from the page. It panics if a gate is nil.
 //
-// A gate that is shown already is not shown twice. A member that was named by a view can be changed on the page
-// only if the gate itself is added, too.
+// A gate that is shown already is not shown twice, also if it was named by a view. It stays on the page until everything
+// that has added it is removed, such as each All that has it as a member.
 func (p *Page) Gate(gates ...gate.Gate) (remove func()) {
 	for i, g := range gates {
 		if isNil(g) {
@@ -168,58 +168,106 @@ func (p *Page) Gate(gates ...gate.Gate) (remove func()) {
 		}
 	}
 	// Names and members are asked for without the lock: gates from elsewhere may do anything.
-	var found []*gateItem
+	var found []found
 	for _, g := range gates {
-		found = append(found, family(g, "", len(found))...)
+		found = family(found, g, -1)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	by := p.add()
-	ids := map[string]string{} // of found: the place in it, and the id on the page
-	for n, item := range found {
-		if old := p.shownAs(item); old != nil {
-			ids[fmt.Sprint(n)] = old.id
-			if !item.member && old.member {
-				old.g, old.member, old.by, old.can = item.g, false, by, item.can
-			}
-			continue
+	ids := make([]string, len(found))
+	for n, f := range found {
+		item := p.shownAs(f.item.g)
+		if item == nil {
+			item = f.item
+			p.number++
+			item.id = fmt.Sprintf("g%d", p.number)
+			p.gates = append(p.gates, item)
+			p.throttlesOf(item.name)
 		}
-		p.number++
-		item.id = fmt.Sprintf("g%d", p.number)
-		ids[fmt.Sprint(n)] = item.id
-		item.by = by
-		if item.parent != "" {
-			item.parent = ids[item.parent]
+		ids[n] = item.id
+		c := claim{by: by}
+		if f.parent >= 0 {
+			c.parent = ids[f.parent]
 		}
-		p.gates = append(p.gates, item)
-		p.throttlesOf(item.name)
+		if !slices.Contains(item.claims, c) {
+			item.claims = append(item.claims, c)
+		}
 	}
-	return func() {
-		p.remove(func() { p.gates = slices.DeleteFunc(p.gates, func(i *gateItem) bool { return i.by == by }) })
-	}
+	return func() { p.remove(func() { p.removeGates(by) }) }
 }
 
-// family returns g, and its members if it is an All. Of all that is found, from is the place of g, and parent that of
-// its own parent.
-func family(g gate.Gate, parent string, from int) []*gateItem {
-	all := []*gateItem{{g: g, name: gate.NameOf(g), parent: parent, member: parent != "", can: abilities(g)}}
+// found is a gate that is to be added.
+type found struct {
+	item   *gateItem
+	parent int // the number of the All that has named it, or -1
+}
+
+// family adds g to all, and its members if it is an All. parent is the number of its own All in all, or -1.
+func family(all []found, g gate.Gate, parent int) []found {
+	if v, ok := g.(interface{ Viewed() gate.Gate }); ok {
+		g = v.Viewed()
+	}
+	at := len(all)
+	all = append(all, found{&gateItem{g: g, name: gate.NameOf(g), can: abilities(g)}, parent})
 	if c, ok := g.(interface{ Members() []gate.Gate }); ok {
 		for _, m := range c.Members() {
-			all = append(all, family(m, fmt.Sprint(from), from+len(all))...)
+			all = family(all, m, at)
 		}
 	}
 	return all
 }
 
-// shownAs returns the item of the same gate, or nil. A member that was named by a view can't be told by its
-// identity, so its name decides.
-func (p *Page) shownAs(item *gateItem) *gateItem {
-	for _, old := range p.gates {
-		if same(old.g, item.g) || (old.member || item.member) && old.name == item.name {
-			return old
+// shownAs returns the item of the gate, or nil.
+func (p *Page) shownAs(g gate.Gate) *gateItem {
+	for _, i := range p.gates {
+		if same(i.g, g) {
+			return i
 		}
 	}
 	return nil
+}
+
+// removeGates takes away the gates that only the thing with the number by has added. A gate that is from now on shown
+// below another All moves there.
+func (p *Page) removeGates(by int) {
+	var moved []*gateItem
+	p.gates = slices.DeleteFunc(p.gates, func(i *gateItem) bool {
+		first := i.claims[0]
+		i.claims = slices.DeleteFunc(i.claims, func(c claim) bool { return c.by == by })
+		if len(i.claims) > 0 && i.claims[0] != first && i.parent() != "" {
+			moved = append(moved, i)
+			return true
+		}
+		return len(i.claims) == 0
+	})
+	for len(moved) > 0 {
+		i := moved[0]
+		moved = moved[1:]
+		at := slices.IndexFunc(p.gates, func(o *gateItem) bool { return o.id == i.parent() })
+		if at < 0 { // it has moved, too
+			moved = append(moved, i)
+			continue
+		}
+		for at++; at < len(p.gates) && p.below(p.gates[at], i.parent()); at++ {
+		}
+		p.gates = slices.Insert(p.gates, at, i)
+	}
+}
+
+// below reports whether i is shown below the All with that id, at any depth.
+func (p *Page) below(i *gateItem, id string) bool {
+	for i.parent() != "" {
+		if i.parent() == id {
+			return true
+		}
+		at := slices.IndexFunc(p.gates, func(o *gateItem) bool { return o.id == i.parent() })
+		if at < 0 {
+			return false
+		}
+		i = p.gates[at]
+	}
+	return false
 }
 
 // Group shows the jobs of a group, by its name: see [group.Group.SetName]. The function that it returns takes it from
