@@ -5,7 +5,6 @@ package redisgate_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -118,6 +117,7 @@ func (a *api) load(t testing.TB, s *server, limits redisgate.Limits, members, ca
 // find it. The first seconds are a matter of luck, as for a gate.Adaptive: of a hundred of these, seven come to less than
 // 85 % of what is possible from the fifth second to the tenth. So the median of some counts.
 func TestAdaptiveLoad(t *testing.T) {
+	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
 	limits := redisgate.Limits{redisgate.Adaptive(pace.PerSecond(200), nil)}
 	cases := []struct {
@@ -154,11 +154,10 @@ func TestAdaptiveLoad(t *testing.T) {
 				slices.Sort(x)
 			}
 			const mid = runs / 2
-			said := fmt.Sprintf("%s: %.1f a second of %.0f, %.1f %% refused, %.2f round trips; all: %.1f", c.name, good[mid], c.possible, 100*ill[mid], trips[mid], good)
-			t.Log(said)
-			if good[mid] < c.used*c.possible || ill[mid] > c.refused || trips[mid] > c.trips {
-				soft.Errorf("%s; want %.1f, %.1f %%, %.2f", said, c.used*c.possible, 100*c.refused, c.trips)
-			}
+			t.Logf("%s: %.1f a second of %.0f, %.1f %% refused, %.2f round trips; all: %.1f", c.name, good[mid], c.possible, 100*ill[mid], trips[mid], good)
+			soft.atLeast(c.name+", a second", good[mid], c.used*c.possible)
+			soft.atMost(c.name+", refused", ill[mid], c.refused)
+			soft.atMost(c.name+", round trips", trips[mid], c.trips)
 		}
 	})
 }

@@ -312,7 +312,7 @@ func TestAttackAllLeaveAtOnce(t *testing.T) {
 func TestAttackLeaseEndsInTime(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(3 * time.Second)
-	for _, ttl := range []time.Duration{311 * ms, 1300 * ms} {
+	for _, ttl := range []time.Duration{611 * ms, 1300 * ms} {
 		k, limits := key(), redisgate.Limits{redisgate.Concurrency(3, &redisgate.ConcurrencyOptions{TTL: ttl})}
 		net := &unreliable{}
 		client := s.client()
@@ -389,7 +389,7 @@ func TestAttackManyAtOnce(t *testing.T) {
 				if !errors.Is(err, redisgate.ErrClosed) {
 					t.Errorf("%s: a waiter of a closed gate got %v", name, err)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("%s: a waiter of a closed gate waits", name)
 			}
 		}

@@ -58,7 +58,7 @@ func TestFallbackClosed(t *testing.T) {
 	share := gate.NewConcurrency(1)
 	g := away(t, share)
 	inside := enter(t, g, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	got := make(chan error, 1)
 	go func() {

@@ -45,7 +45,7 @@ func TestSaidLate(t *testing.T) {
 			lately(300*ms, 600*ms)
 			in := make(chan error, 1)
 			go func() {
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
 				_, err := g.Enter(ctx, 1)
 				in <- err

@@ -16,6 +16,7 @@ import (
 
 // Callers of mixed costs that give up: the slots of those that left are used by those behind them.
 func TestMixedLeavers(t *testing.T) {
+	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
 	for _, c := range []struct {
 		n, burst, costs, members int
@@ -34,6 +35,7 @@ func TestMixedLeavers(t *testing.T) {
 		{240, 40, 40, 4, 2 * time.Second, true},
 	} {
 		t.Run(fmt.Sprintf("costs up to %d, %d members, wait %v, cancels %v", c.costs, c.members, c.wait, c.cancels), func(t *testing.T) {
+			t.Parallel()
 			judge(t, func(soft *soft) {
 				w := newSwarm(t, c.members, redisgate.Limits{redisgate.Strict(c.n, time.Second, &redisgate.StrictOptions{Burst: c.burst, Guard: 100 * ms})}, s.addr())
 				_, tokens, trips := w.measure(soft, 1500*ms, 3*time.Second, 400, func(measured context.Context, i int) {
@@ -59,9 +61,7 @@ func TestMixedLeavers(t *testing.T) {
 				if most := w.most(time.Second); most > c.n {
 					t.Errorf("%d tokens in a second, where %d is the limit", most, c.n)
 				}
-				if want := 0.95 * 200 / 1.1; tokens < want {
-					soft.Errorf("%.1f tokens a second, want %.1f", tokens, want)
-				}
+				soft.atLeast("tokens a second", tokens, 0.95*200/1.1)
 			})
 		})
 	}
@@ -72,6 +72,16 @@ func TestMixedLeavers(t *testing.T) {
 func TestLeaversSlotsAreThere(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
+	for range 20 {
+		if leaversSlotsAreThere(t, s) {
+			return
+		}
+	}
+	t.Error("the machine is too busy: the waiters never had their slots in hand, or their slots had passed before they left")
+}
+
+// leaversSlotsAreThere reports false if it was kept from running in between, so that the slots had passed.
+func leaversSlotsAreThere(t *testing.T, s *server) bool {
 	k := key()
 	g := member(t, s, k, redisgate.Limits{redisgate.Strict(101, time.Second, &redisgate.StrictOptions{Guard: 100 * ms})}, nil)
 	enter(t, g, 1)
@@ -85,11 +95,27 @@ func TestLeaversSlotsAreThere(t *testing.T) {
 			}
 		})
 	}
-	within(t, 5*time.Second, "all have slots", func() bool { return g.Stats().Waiting > 70 && g.Stats().NextDue < 20*ms })
+	soon := func(ok func() bool) bool {
+		for limit := time.Now().Add(500 * ms); !ok(); time.Sleep(ms) {
+			if time.Now().After(limit) {
+				return false
+			}
+		}
+		return true
+	}
+	if !soon(func() bool { return g.Stats().Waiting > 70 && g.Stats().NextDue < 20*ms }) {
+		return false
+	}
 	time.Sleep(50 * ms)
 	cancel()
 	all.Wait()
-	within(t, 5*time.Second, "their slots are given back", func() bool { return s.client().ZCard(context.Background(), "{"+k+"}:slots").Val() > 30 })
+	left := time.Now()
+	if !soon(func() bool { return s.client().ZCard(context.Background(), "{"+k+"}:slots").Val() > 30 }) {
+		if time.Since(left) < 600*ms {
+			t.Error("the slots of those that left were not given back")
+		}
+		return false
+	}
 	time.Sleep(10 * ms) // until the member has the answer to that
 	began := time.Now()
 	for range 5 {
@@ -97,10 +123,14 @@ func TestLeaversSlotsAreThere(t *testing.T) {
 		p, err := g.Enter(ctx, 1)
 		cancel()
 		if err != nil {
-			t.Fatalf("%v after the others had left: %v", time.Since(began), err)
+			if time.Since(left) < 300*ms {
+				t.Fatalf("%v after the others had left: %v", time.Since(began), err)
+			}
+			return false
 		}
 		p.Leave(nil)
 	}
+	return true
 }
 
 // A heavy entry that waits does not keep lighter ones behind it from slots that were given back, and are too small for it.

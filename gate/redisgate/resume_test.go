@@ -42,7 +42,7 @@ func waiting(t *testing.T, g *redisgate.Gate, n int) <-chan error {
 // allIn makes sure that all of these entries are admitted before long.
 func allIn(t *testing.T, what string, got <-chan error) {
 	t.Helper()
-	limit := time.After(5 * time.Second)
+	limit := time.After(20 * time.Second)
 	for range cap(got) {
 		select {
 		case err := <-got:
@@ -131,9 +131,9 @@ func TestResumeOfNoHold(t *testing.T) {
 		for began := time.Now(); time.Since(began) < time.Second; time.Sleep(30 * ms) {
 			g.Resume()
 		}
-		if cancel(); n.Load() < 40 || n.Load() > 54 {
-			soft.Errorf("%d entries in a second, want about 50", n.Load())
-		}
+		cancel()
+		soft.atLeast("entries in a second", float64(n.Load()), 40)
+		soft.atMost("entries in a second", float64(n.Load()), 54)
 	})
 }
 
@@ -274,7 +274,7 @@ func TestResumedHoldStaysEnded(t *testing.T) {
 				got := make(chan error, 2)
 				for _, g := range both {
 					go func() {
-						ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 						defer cancel()
 						_, err := g.Enter(ctx, 1)
 						if late := (*gate.DeadlineError)(nil); errors.As(err, &late) && g == a {

@@ -4,7 +4,9 @@ package redisgate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +51,8 @@ func required() bool {
 	return false
 }
 
-// newServer starts a server. It skips the test where there is none to start.
+// newServer returns a server that no other test uses: one of the stock if it needs no arguments, which is some seconds
+// old, or a new one. It skips the test where there is none to start.
 func newServer(tb testing.TB, args ...string) *server {
 	tb.Helper()
 	if _, err := exec.LookPath(program()); err != nil {
@@ -57,34 +61,133 @@ func newServer(tb testing.TB, args ...string) *server {
 		}
 		tb.Skip(program() + " is not in PATH: install it (Debian: apt-get install redis-server) to run this test")
 	}
-	dir, err := os.MkdirTemp("", "redisgate")
+	var s *server
+	var err error
+	if len(args) == 0 {
+		s, err = stocked.take()
+	} else {
+		s, err = launch(args)
+	}
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &server{tb: tb, dir: dir, port: freePort(tb), args: args}
-	tb.Cleanup(func() {
-		s.kill()
-		os.RemoveAll(dir)
-	})
-	s.start()
+	s.tb = tb
+	tb.Cleanup(s.discard)
 	return s
+}
+
+// stock has servers that are started ahead. A gate trusts a server when that is some seconds old, and most tests would
+// have to wait for that.
+type stock struct {
+	mu      sync.Mutex
+	ready   []*server // the oldest first
+	filling bool
+	closed  bool
+}
+
+var stocked stock
+
+// ahead is how many servers are started ahead. An idle one takes some MB and hardly any processor time.
+const ahead = 8
+
+// take returns the oldest server. The first call begins to fill the stock.
+func (k *stock) take() (*server, error) {
+	k.mu.Lock()
+	if !k.filling && !k.closed {
+		k.filling = true
+		go k.fill()
+	}
+	var s *server
+	if len(k.ready) > 0 {
+		s, k.ready = k.ready[0], k.ready[1:]
+	}
+	k.mu.Unlock()
+	if s == nil {
+		return launch(nil)
+	}
+	return s, nil
+}
+
+// fill starts servers until there are enough.
+func (k *stock) fill() {
+	for {
+		k.mu.Lock()
+		if k.closed || len(k.ready) >= ahead {
+			k.filling = false
+			k.mu.Unlock()
+			return
+		}
+		k.mu.Unlock()
+		s, err := launch(nil)
+		k.mu.Lock()
+		switch {
+		case err != nil:
+			k.filling = false // the next test that needs one says why
+			k.mu.Unlock()
+			return
+		case k.closed:
+			s.discard()
+		default:
+			k.ready = append(k.ready, s)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// close ends the servers that no test has taken.
+func (k *stock) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	for _, s := range k.ready {
+		s.discard()
+	}
+	k.ready = nil
+}
+
+// launch starts a server, of no test yet.
+func launch(args []string) (*server, error) {
+	dir, err := os.MkdirTemp("", "redisgate")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{dir: dir, port: port, args: args}
+	if err := s.run(); err != nil {
+		s.discard()
+		return nil, err
+	}
+	return s, nil
+}
+
+// portsGiven has the ports that were given to servers: one of them may be down for a while.
+var portsGiven struct {
+	sync.Mutex
+	ports map[int]bool
 }
 
 // freePort returns a port that was free just now, below those of outgoing connections. A node of
 // a cluster also needs the one that is 10000 higher.
-func freePort(tb testing.TB) int {
-	tb.Helper()
+func freePort() (int, error) {
+	portsGiven.Lock()
+	defer portsGiven.Unlock()
+	if portsGiven.ports == nil {
+		portsGiven.ports = map[int]bool{}
+	}
 	for range 1000 {
-		port := 10000 + int(time.Now().UnixNano()/1000%12000)
+		port := 10000 + rand.IntN(12000)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
+		if err != nil || portsGiven.ports[port] {
 			continue
 		}
 		l.Close()
-		return port
+		portsGiven.ports[port] = true
+		return port, nil
 	}
-	tb.Fatal("no port is free")
-	return 0
+	return 0, errors.New("no port is free")
 }
 
 func (s *server) addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
@@ -92,19 +195,33 @@ func (s *server) addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 // start starts it, again on the same port.
 func (s *server) start() {
 	s.tb.Helper()
+	if err := s.run(); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// run starts the process, and returns when it answers.
+func (s *server) run() error {
 	args := append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir, "--save", "", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
 	s.cmd = exec.Command(program(), args...)
 	if err := s.cmd.Start(); err != nil {
-		s.tb.Fatal(err)
+		return err
 	}
 	c := redis.NewClient(&redis.Options{Addr: s.addr(), MaxRetries: -1})
 	defer c.Close()
-	for limit := time.Now().Add(10 * time.Second); c.Ping(context.Background()).Err() != nil; time.Sleep(2 * time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Second); c.Ping(context.Background()).Err() != nil; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(limit) {
 			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			s.tb.Fatalf("%s does not answer:\n%s", program(), text)
+			return fmt.Errorf("%s does not answer:\n%s", program(), text)
 		}
 	}
+	return nil
+}
+
+// discard ends it, and removes its files.
+func (s *server) discard() {
+	s.kill()
+	os.RemoveAll(s.dir)
 }
 
 // settled waits until the server is old enough not to have forgotten anything, as gates see it.

@@ -4,6 +4,7 @@ package redisgate_test
 
 import (
 	"math"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -17,23 +18,25 @@ func strictly(n int) float64 { return float64(n-1) / 1.02 }
 // trips. One that asks before the others may get the slots of the first horizon, so shares are
 // judged from then on.
 func TestShared(t *testing.T) {
+	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
 	for _, c := range []struct {
 		name string
 		job
 		want float64
 	}{
-		{"strict 100", job{Kind: "strict", N: 100, Callers: 20, For: 10 * time.Second}, strictly(100)},
+		{"strict 100", job{Kind: "strict", N: 100, Callers: 20, For: 6 * time.Second}, strictly(100)},
 		{"strict 2000", job{Kind: "strict", N: 2000, Callers: 20, For: 3 * time.Second}, strictly(2000)},
-		{"strict 100, crowded", job{Kind: "strict", N: 100, Callers: 200, For: 10 * time.Second}, strictly(100)},
+		{"strict 100, crowded", job{Kind: "strict", N: 100, Callers: 200, For: 6 * time.Second}, strictly(100)},
 		// A process that has a third of 48 slots can't ask less often than once for 16.
-		{"strict 100, half a horizon", job{Kind: "strict", N: 100, Callers: 20, Horizon: 500 * ms, For: 10 * time.Second}, strictly(100)},
-		{"strict 100, half a horizon, crowded", job{Kind: "strict", N: 100, Callers: 200, Horizon: 500 * ms, For: 10 * time.Second}, strictly(100)},
-		{"window 100", job{Kind: "window", N: 100, Callers: 50, For: 10 * time.Second}, 97},
-		{"window 100, crowded", job{Kind: "window", N: 100, Callers: 200, For: 10 * time.Second}, 97},
+		{"strict 100, half a horizon", job{Kind: "strict", N: 100, Callers: 20, Horizon: 500 * ms, For: 6 * time.Second}, strictly(100)},
+		{"strict 100, half a horizon, crowded", job{Kind: "strict", N: 100, Callers: 200, Horizon: 500 * ms, For: 6 * time.Second}, strictly(100)},
+		{"window 100", job{Kind: "window", N: 100, Callers: 50, For: 6 * time.Second}, 97},
+		{"window 100, crowded", job{Kind: "window", N: 100, Callers: 200, For: 6 * time.Second}, 97},
 		{"rate 2000", job{Kind: "rate", N: 2000, Burst: 1, Guard: 20 * ms, Callers: 20, For: 3 * time.Second}, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			judge(t, func(soft *soft) {
 				c.job.Addrs, c.job.Span = []string{s.addr()}, time.Second
 				c.job.Key = key()
@@ -59,15 +62,9 @@ func TestShared(t *testing.T) {
 					halted = max(halted, w.halted)
 				}
 				away := min(halted.Seconds(), c.For.Seconds()) * float64(c.N) // tokens of that time
-				if float64(late) > 0.01*float64(all)+3*away {
-					soft.Errorf("%d slots came too late, while the machine stood in the way for %v", late, halted)
-				}
-				if used := got + (float64(late)+away)/c.For.Seconds(); used < 0.97*c.want {
-					soft.Errorf("%.1f a second, and %.1f with what the machine took, want 97 %% of %.1f", got, used, c.want)
-				}
-				if most := 0.1*float64(all) + float64(late); float64(trips) > most {
-					soft.Errorf("%d round trips for %d entries, want %.0f", trips, all, most)
-				}
+				soft.atMost("slots that came too late", float64(late), 0.01*float64(all)+3*away)
+				soft.atLeast("entries a second, with what the machine took", got+(float64(late)+away)/c.For.Seconds(), 0.97*c.want)
+				soft.atMost("round trips", float64(trips), 0.1*float64(all)+float64(late))
 				from := merged(ws)[0] + int64(1100*ms)
 				sum := 0
 				var shares []int
@@ -82,6 +79,9 @@ func TestShared(t *testing.T) {
 					far = float64(c.N) // an opening is for all processes that want a share of it, or for one
 				}
 				for i, share := range shares {
+					if c.Kind != "window" {
+						soft.atLeast("slots of a worker since the first horizon", float64(share), float64(sum)/3-far-away)
+					}
 					if d := float64(share) - float64(sum)/3; math.Abs(d) > far+away {
 						soft.Errorf("since the first horizon worker %d of 3 has had %+.0f of %d slots more than an even share, want %.0f at most", i+1, d, sum, far)
 					}
@@ -93,13 +93,20 @@ func TestShared(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	times := 0
-	judge(t, func(soft *soft) {
-		if times++; times < 3 {
-			soft.Errorf("slow, %d", times)
+	for _, c := range []struct {
+		what  string
+		got   float64 // where 8 is wanted
+		until int     // which play
+		want  int     // plays
+	}{{"a little slow", 7, 9, 1}, {"slow", 1, 3, 3}} {
+		times := 0
+		judge(t, func(soft *soft) {
+			if times++; times < c.until {
+				soft.atLeast("entries", c.got, 8)
+			}
+		})
+		if want := c.want; times != want && os.Getenv("REDISGATE_EXACT") == "" {
+			t.Errorf("%s: it was played %d times, want %d", c.what, times, want)
 		}
-	})
-	if times != 3 {
-		t.Errorf("it was played %d times, want until it is fast, 3 times", times)
 	}
 }

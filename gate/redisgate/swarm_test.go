@@ -23,15 +23,24 @@ type calls struct{ n atomic.Int64 }
 func (c *calls) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (c *calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		switch cmd.Name() {
-		case "evalsha", "eval", "fcall":
-			c.n.Add(1)
-		}
+		c.count(cmd)
 		return next(ctx, cmd)
 	}
 }
 func (c *calls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.count(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (c *calls) count(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		switch cmd.Name() {
+		case "evalsha", "eval", "fcall":
+			c.n.Add(1)
+		}
+	}
 }
 
 // swarm is several members of one gate, each with a client of its own, and what all of them were granted.
@@ -121,15 +130,7 @@ func (w *swarm) measure(soft *soft, warm, long time.Duration, callers int, loop 
 	ctx, cancel := context.WithTimeout(context.Background(), warm+long)
 	defer cancel()
 	var all sync.WaitGroup
-	all.Go(func() {
-		for ctx.Err() == nil {
-			began := time.Now()
-			time.Sleep(2 * time.Millisecond)
-			if late := time.Since(began) - 2*time.Millisecond; late > 5*time.Millisecond {
-				w.halted += late
-			}
-		}
-	})
+	all.Go(func() { w.halted += halts(ctx.Done()) })
 	for i := range callers {
 		all.Go(func() {
 			for ctx.Err() == nil {
