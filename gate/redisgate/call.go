@@ -149,7 +149,7 @@ func (g *Gate) saidLimit(r *request, i int) saidLimit {
 		said.N = l.n
 		said.saidUnits = &saidUnits{
 			TTL: micros(l.ttl), Used: r.used, Apart: r.apart, More: r.more, Idle: r.idle,
-			Lead: g.lead() / 1000, Likes: r.likes, Starved: g.units.starved,
+			Lead: g.unitLead() / 1000, Likes: r.likes, Starved: g.units.starved,
 		}
 	}
 	return said

@@ -85,7 +85,13 @@ func (g *Gate) apart() bool {
 	return g.ttl > 0 && g.paced && g.heard && !g.units.tight && g.queue.light == g.queue.count && g.queue.heavy == 0
 }
 
-// lead is how long before a slot its units are asked for.
+// unitLead is how long before a slot its units are asked for. A call may be under way, and the next one is sent when its
+// answer has come. So that is two round trips, and more where these are uneven.
+func (g *Gate) unitLead() int64 {
+	return min(max(int64(g.link.clock.typical()*9/4), int64(minLead)), g.lead())
+}
+
+// lead is how long before the last slot in hand more are asked for.
 func (g *Gate) lead() int64 { return min(max(4*g.link.rtt, int64(minLead)), int64(g.horizon/2)) }
 
 // needs returns two numbers of units. least is what the entries inside and the slots that are near
@@ -93,7 +99,7 @@ func (g *Gate) lead() int64 { return min(max(4*g.link.rtt, int64(minLead)), int6
 // meanwhile.
 func (g *Gate) needs(now int64) (least, most int) {
 	u := &g.units
-	lead := g.lead()
+	lead := g.unitLead()
 	near, leave := 0, u.use
 	for n := g.queue.slots.first; n != nil; n = n.next {
 		s := n.of
@@ -157,13 +163,13 @@ func (g *Gate) unitsAt(now int64) int64 {
 		if !g.apart() || u.urged || u.held >= 2*keeps {
 			return now
 		}
-		at = later(u.renewed, time.Duration(g.lead()))
+		at = later(u.renewed, time.Duration(g.unitLead()))
 	case g.apart():
 		idle := min(u.held, u.cap) - u.use
 		for n := g.queue.slots.first; n != nil; n = n.next {
 			if s := n.of; !s.units {
 				if idle -= s.claim.units; idle < 0 {
-					at = max(s.from-g.lead(), u.ask)
+					at = max(s.from-g.unitLead(), u.ask)
 					break
 				}
 			}
