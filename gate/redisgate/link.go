@@ -305,7 +305,7 @@ func (g *Gate) finish(r *request, said *reply, err error) {
 		}
 	}
 	if err != nil {
-		if said != nil && said.calm == 1 {
+		if said != nil && said.calm == 1 && g.fast() {
 			// It came too late. Where there are many calls, reports of that would make all of them later still.
 			g.ops = slices.DeleteFunc(g.ops, func(o op) bool { return o.what == opUnused })
 		}
@@ -314,6 +314,11 @@ func (g *Gate) finish(r *request, said *reply, err error) {
 }
 
 // rest notes that no call is under way, and none due that would follow at once.
+// fast reports whether a token of each limit comes within a horizon, so that one that is lost does not matter for long.
+func (g *Gate) fast() bool {
+	return !slices.ContainsFunc(g.limits, func(l Limit) bool { return l.span > l.n*micros(g.horizon) })
+}
+
 func (g *Gate) rest() {
 	g.running = false
 	if g.stopped != nil {

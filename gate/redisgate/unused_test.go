@@ -193,11 +193,12 @@ func TestCallersThatGiveUpCostNothing(t *testing.T) {
 	s := newServer(t).settled(3 * time.Second)
 	const tokens, callers = 500, 5
 	for name, limit := range map[string]redisgate.Limit{
-		"rate":   redisgate.Rate(pace.Per(1, time.Hour), &redisgate.RateOptions{Burst: tokens}),
-		"strict": redisgate.Strict(tokens+1, time.Hour, &redisgate.StrictOptions{Burst: tokens}),
-		"window": redisgate.Window(tokens, time.Hour, nil),
+		"rate":   redisgate.Rate(pace.Per(1, time.Hour), &redisgate.RateOptions{Burst: tokens, Slack: time.Second}),
+		"strict": redisgate.Strict(tokens+1, time.Hour, &redisgate.StrictOptions{Burst: tokens, Guard: time.Second}),
+		"window": redisgate.Window(tokens, time.Hour, &redisgate.WindowOptions{Guard: time.Second}),
 	} {
-		g := member(t, s, key(), redisgate.Limits{limit}, nil)
+		// What an answer gives that is lost, or too late, passes unused.
+		g := member(t, s, key(), redisgate.Limits{limit}, &redisgate.Options{Timeout: patience})
 		var in, gone atomic.Int64
 		var all sync.WaitGroup
 		for i := range callers {
