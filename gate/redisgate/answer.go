@@ -250,6 +250,10 @@ func (g *Gate) takeLimits(a *answer) {
 // not.
 func (g *Gate) decideTries(a *answer, delays []int64) {
 	g.noteTries(a, delays)
+	var granted *claim
+	if len(a.ops) > 0 {
+		g.link.rivals.reports++
+	}
 	for i, t := range a.tries {
 		if i < len(delays) && delays[i] >= 0 {
 			s := g.slotAt(a, delays[i], t.claim, true)
@@ -259,9 +263,16 @@ func (g *Gate) decideTries(a *answer, delays []int64) {
 			default:
 				t.ok = true
 				g.grant(&t.slot, s)
+				granted = t.claim
 			}
 		}
 		close(t.done)
+	}
+	switch v := &g.link.rivals; {
+	case granted != nil:
+		g.leaveTurns(a, granted)
+	case len(a.tries) > 0 && a.reply.due > 0:
+		v.refused = a.now
 	}
 }
 
@@ -344,11 +355,11 @@ func (g *Gate) noteRefusal(a *answer, c *claim, delay int64, by int) {
 // refuseKnown refuses what came while the call was under way, as far as its answer goes for that, too.
 func (g *Gate) refuseKnown(now int64) {
 	g.tries = slices.DeleteFunc(g.tries, func(t *try) bool {
-		wait, _ := g.refused(t.claim, now)
-		if wait > 0 {
+		known := g.refusesTry(t.claim, now)
+		if known {
 			close(t.done)
 		}
-		return wait > 0
+		return known
 	})
 	looks := maxPerCall
 	for n := g.queue.asking.first; n != nil && looks > 0; looks-- {
@@ -372,12 +383,9 @@ func (g *Gate) refused(c *claim, now int64) (wait time.Duration, by int) {
 	}
 	for i := range g.limits {
 		l, d := &g.limits[i], k.known[i]
-		if now >= k.knownUntil || c.costs[i] == 0 || l.kind != bucket && l.kind != adaptive {
+		token, paced := g.tokenOf(i)
+		if now >= k.knownUntil || c.costs[i] == 0 || !paced {
 			continue
-		}
-		token := float64(l.span) * 1000 / float64(l.n)
-		if l.kind == adaptive {
-			token = float64(d.y)
 		}
 		lacks := time.Duration(d.x*1000 - int64(float64(l.burst-c.costs[i])*token) + d.at - now)
 		if lacks > wait {
@@ -385,6 +393,17 @@ func (g *Gate) refused(c *claim, now int64) (wait time.Duration, by int) {
 		}
 	}
 	return max(0, wait), by
+}
+
+// tokenOf returns how many nanoseconds a token of the i-th limit takes to come, if these come one by one.
+func (g *Gate) tokenOf(i int) (token float64, paced bool) {
+	switch l := &g.limits[i]; l.kind {
+	case bucket:
+		return float64(l.span) * 1000 / float64(l.n), true
+	case adaptive:
+		return float64(g.link.known[i].y), true
+	}
+	return 0, false
 }
 
 // slotAt returns the slot after a delay. If the slot comes with units, slotAt counts them.

@@ -79,6 +79,7 @@ type link struct {
 	due        int64 // nor is there one for the next waiter before this one
 	by         int   // … which is that of this limit, counted from 1; 0: it is not known
 	none       refusal
+	rivals     rivals
 	keep       int64 // ask for more slots only when those in hand have no more weight than this; -1: all waiters got slots
 	full       int   // the last answer gave none, as those in hand had this weight: until they have less, the next gives none, too
 	overlap    bool  // members of two versions of the limits are about
@@ -313,12 +314,12 @@ func (g *Gate) finish(r *request, said *reply, err error) {
 	}
 }
 
-// rest notes that no call is under way, and none due that would follow at once.
 // fast reports whether a token of each limit comes within a horizon, so that one that is lost does not matter for long.
 func (g *Gate) fast() bool {
 	return !slices.ContainsFunc(g.limits, func(l Limit) bool { return l.span > l.n*micros(g.horizon) })
 }
 
+// rest notes that no call is under way, and none due that would follow at once.
 func (g *Gate) rest() {
 	g.running = false
 	if g.stopped != nil {

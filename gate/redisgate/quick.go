@@ -163,7 +163,7 @@ func (g *Gate) buildQuick(now int64) *request {
 	ahead, behind := micros(g.ahead()), g.soonest(now)
 	var c *claim
 	if len(g.tries) > 0 {
-		c, ahead, behind = g.tries[0].claim, 0, 0
+		c, ahead, behind = g.tries[0].claim, 0, -1
 		for _, t := range g.tries {
 			if !t.claim.same(c) {
 				return nil
@@ -355,9 +355,29 @@ func lacksFunctions(err error) bool {
 	return strings.HasPrefix(text, "NOPERM") || strings.HasPrefix(text, "ERR unknown command") || strings.HasPrefix(text, "ERR unknown subcommand")
 }
 
+// unpack returns the i-th number of an answer.
+func unpack(text string, i int) int64 {
+	return int64(math.Float64frombits(binary.BigEndian.Uint64([]byte(text[8*i : 8*i+8]))))
+}
+
+// quickRefusal returns the reply of the script that says the same: no slot is due now.
+func (r *request) quickRefusal(text string, limits int) *reply {
+	said := &reply{now: unpack(text, 0), seq: unpack(text, 1), life: unpack(text, 2), newest: unpack(text, 3), due: unpack(text, 4), by: unpack(text, 5),
+		epoch: r.Epoch, gen: r.Gen, wait: -1, keep: -1, calm: 1, debts: make([]int64, 2*limits)}
+	for i := range limits {
+		said.debts[2*i] = unpack(text, 6+i)
+	}
+	said.slots = slices.Repeat([]int64{-1}, len(r.tries)+len(r.asked))
+	return said
+}
+
 // quickReply returns the reply of the script that says the same.
 func (r *request) quickReply(text string, g *Gate) (*reply, error) {
 	limits, entries := len(g.limits), len(r.tries)+len(r.asked)
+	numbers, refused := strings.CutPrefix(text, "!")
+	if refused && len(numbers) == 8*(6+limits) {
+		return r.quickRefusal(numbers, limits), nil
+	}
 	head := 3
 	if r.begins {
 		head = 5
@@ -365,9 +385,7 @@ func (r *request) quickReply(text string, g *Gate) (*reply, error) {
 	if n := len(text) - 8*(head+limits); n != 0 && n != 8*entries {
 		return nil, errors.New("redisgate: the server gave " + strconv.Quote(text) + " to a quick call")
 	}
-	number := func(i int) int64 {
-		return int64(math.Float64frombits(binary.BigEndian.Uint64([]byte(text[8*i : 8*i+8]))))
-	}
+	number := func(i int) int64 { return unpack(text, i) }
 	said := &reply{now: number(0), seq: number(1), life: number(2), epoch: r.Epoch, gen: r.Gen, wait: -1, keep: -1, calm: 1}
 	if head == 5 {
 		said.epoch, said.gen = number(3), number(4)

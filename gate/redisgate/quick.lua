@@ -7,12 +7,15 @@
 --       2 slots given back, 3 crowd, 4 turns, 5 since when this server has lost no key
 -- ARGV  1 epoch:gen:version:plan: that the member knows, or 0:0:version:plan:; plan is the SHA-1 of the text of the limits
 --       2 packed: how often the state had been written by the last answer, number of entries, how late a slot may be used,
---         horizon, how far away a slot may be, and before which instant the answer comes too late, or 0; then for each limit
+--         horizon, how far away a slot may be, and before which instant the answer comes too late, or 0; -1: these are tries,
+--         whose refusal is answered, too; then for each limit
 --         its kind, span n most, and the cost of an entry. most is the burst of a bucket, and the length of a cell of a window
 --       for a state that may not be there: 3 text of the limits, 4 what a member of another version has to know of them
 -- The reply is packed: now, how often the state was written, how long the server keeps it, and epoch and gen if the text
 -- of the limits was given. Then for each limit what members carry, see debts in script/1_wire.lua. Then for each entry the
 -- delay of its slot, unless all of them are due now.
+-- If tries are refused, the reply is '!', and packed: now, how often the state was written, how long the server keeps it, how
+-- far away the newest slot is, and the next one, and the limit that this one waits for. Then what members carry.
 --
 -- run is what the server calls its data, see 3_epochs.lua. To ask for it costs as much as a third of the rest, so a
 -- function asks once a horizon, and keeps the answer in its process. It is not in the data, so it is neither stored nor
@@ -134,6 +137,22 @@ end
 -- ask asks what the server calls its data.
 local function ask(now) run, checked = match(redis.call('INFO', 'replication'), 'master_replid:(%w+)'), now end
 
+-- refuse is what the script says of a try that has no slot before that instant. It writes nothing.
+local function refuse(limits, now, seq, last, late, due)
+  local at, by, ends, debts = now, 0, max(last, now) + late, ''
+  for i, l in ipairs(limits) do
+    local opens = l.kind.due(l, 0)
+    if l.cells then
+      l.latest = -l.span -- there may be none
+      if #l.cells > 0 then l.latest = unpack('>d', l.cells, #l.cells - 7) end
+    end
+    if opens > at then at, by = opens, i end
+    local _, needed, debt = l.kind.save(l, now)
+    ends, debts = max(ends, needed), debts .. pack('>d', debt)
+  end
+  return '!' .. pack('>dddddd', now, seq, ends - now, last - now, due - now, by) .. debts
+end
+
 local function quick(KEYS, ARGV)
   if not call then
     call, max, floor = redis.call, math.max, math.floor
@@ -174,8 +193,8 @@ local function quick(KEYS, ARGV)
     at = kind.load(l, state, at, now)
     limits[#limits + 1] = l
   end
+  local all, newest = #limits, last
   last = max(last, now)
-  local all = #limits
   for k = 1, count do
     for i = 1, all do
       local l = limits[i]
@@ -183,7 +202,10 @@ local function quick(KEYS, ARGV)
       if not last then return end
     end
     last = max(last, behind)
-    if last > now + ahead then return end
+    if last > now + ahead then
+      if k == 1 and behind < 0 and calm and not epoch then return refuse(limits, now, seq, newest, late, last) end
+      return
+    end
     for i = 1, all do
       local l = limits[i]
       if not l.kind.take(l, last) then return end

@@ -130,7 +130,7 @@ func TestQuickIsTheScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	const horizon, late = 1_000_000, 50_000
-	decided, calm, asked, ahead, begun, met, windows := 0, 0, 0, 0, 0, 0, 0
+	decided, calm, asked, ahead, begun, met, windows, refusals := 0, 0, 0, 0, 0, 0, 0, 0
 	s.plan = "the limits of the test"
 	rapid.Check(t, func(t *rapid.T) {
 		s.fresh()
@@ -223,7 +223,7 @@ func TestQuickIsTheScript(t *testing.T) {
 			_, isCalm := before["calm"]
 			_, there := before["epoch"]
 			restore := s.snapshot(t)
-			reach := rapid.SampledFrom([]int64{0, 20_000, horizon, horizon}).Draw(t, "ahead")
+			reach := rapid.SampledFrom([]int64{0, 0, 20_000, horizon, horizon}).Draw(t, "ahead")
 			knows := s.wrote + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, -1, 1}).Draw(t, "knows")
 			wasEpoch, wasGen := epoch, gen
 			stranger := rapid.IntRange(0, 3).Draw(t, "stranger") == 0
@@ -231,11 +231,17 @@ func TestQuickIsTheScript(t *testing.T) {
 				epoch, gen = 0, 0
 			}
 			known := fmt.Sprintf("%d:%d:%s", epoch, gen, redisgate.MarkOf(0, s.plan))
-			behind := int64(0)
+			behind, tries, entries := int64(0), false, []any{"d", cost, count, 0}
 			if reach > 0 {
 				behind = max(0, rapid.SampledFrom([]int64{-now, -now, 0, 5_000}).Draw(t, "behind")+now)
+			} else if tries = rapid.Bool().Draw(t, "tries"); tries {
+				entries = slices.Repeat([]any{"y", cost, 0, 0}, int(count))
 			}
-			arg := packed(knows, count, late, horizon, reach, behind)
+			said := behind
+			if tries {
+				said = -1
+			}
+			arg := packed(knows, count, late, horizon, reach, said)
 			for _, l := range limits {
 				arg = append(append(arg, byte(l.kind)), packed(l.span, l.n, l.most, cost)...)
 			}
@@ -258,14 +264,18 @@ func TestQuickIsTheScript(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			gave := unpacked(text)
+			packedRefusal, refused := strings.CutPrefix(text, "!")
+			gave := unpacked(packedRefusal)
+			if after := s.fieldsOf(t); refused && !maps.Equal(after, before) {
+				t.Fatalf("a quick call that refused has made\n%v\nof\n%v", after, before)
+			}
 			quick, quickLives := s.fieldsOf(t), s.c.PTTL(ctx, s.keys[0]).Val()
 			left := s.c.Exists(ctx, s.keys[1:4]...).Val()
 			restore()
 			s.seq = knows
 			row := head("me", reach)
 			row[9] = behind
-			a := s.call(nop{}, append(row, "d", cost, count, 0)...)
+			a := s.call(nop{}, append(row, entries...)...)
 			if s.seq = 0; stranger {
 				epoch, gen = wasEpoch, wasGen
 			}
@@ -274,6 +284,28 @@ func TestQuickIsTheScript(t *testing.T) {
 			if gave == nil {
 				if !there && mayBegin && int64(len(delays)) == count && delays[count-1] == 0 {
 					t.Fatalf("a quick call began no state, and gave nothing, where the script gave %v", delays)
+				}
+				continue
+			}
+			if refused {
+				refusals++
+				if !tries || epoch != wasEpoch || gen != wasGen {
+					t.Fatalf("a quick call refused, by epoch %d and generation %d; tries %v, and the script has %d and %d", wasEpoch, wasGen, tries, epoch, gen)
+				}
+				if !slices.Equal(delays, slices.Repeat([]int64{-1}, int(count))) {
+					t.Fatalf("a quick call refused, and the script gave %v", delays)
+				}
+				var seq int64 // the script may write that the member is in no crowd any more
+				fmt.Sscan(before["seq"], &seq)
+				want := []int64{a[0], seq, a[5], a[4], a[7], a[16]}
+				for i := range limits {
+					want = append(want, a[18+2*i])
+				}
+				if gave[2] < want[2] || gave[2] > want[2]+late {
+					t.Fatalf("the server keeps the state for %d by a quick call, for %d by the script", gave[2], want[2])
+				}
+				if want[2] = gave[2]; !slices.Equal(gave, want) || a[6] != -1 || a[12] != -1 || a[3] > 0 {
+					t.Fatalf("a quick call refused with %v, the script with %v: %v", gave, want, a)
 				}
 				continue
 			}
@@ -341,8 +373,8 @@ func TestQuickIsTheScript(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d of %d states were calm, and %d quick calls gave slots, %d of them ahead, %d of windows; %d began a state, and %d met one", calm, asked, decided, ahead, windows, begun, met)
-	if decided*20 < asked || ahead*100 < asked || windows*100 < asked || begun*100 < asked || met*100 < asked {
+	t.Logf("%d of %d states were calm, and %d quick calls gave slots, %d of them ahead, %d of windows; %d began a state, and %d met one; %d refused", calm, asked, decided, ahead, windows, begun, met, refusals)
+	if decided*20 < asked || ahead*100 < asked || windows*100 < asked || begun*100 < asked || met*100 < asked || asked > 2000 && refusals == 0 {
 		t.Error("too few quick calls gave slots")
 	}
 }

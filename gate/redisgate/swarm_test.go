@@ -87,8 +87,9 @@ func (w *swarm) enter(ctx context.Context, i, cost int) (gate.Pass, error) {
 }
 
 func (w *swarm) note(cost int) {
+	at := time.Now().UnixNano() // not once it has the lock: that may be later
 	w.mu.Lock()
-	w.grants = append(w.grants, grant{time.Now().UnixNano(), cost})
+	w.grants = append(w.grants, grant{at, cost})
 	w.mu.Unlock()
 }
 
