@@ -45,7 +45,7 @@ func TestLimitsChanged(t *testing.T) {
 	s := newServer(t).settled(2 * time.Second)
 	window := func(n int) redisgate.Limit { return redisgate.Window(n, time.Minute, nil) }
 	every := func(d time.Duration) redisgate.Limit {
-		return redisgate.Rate(pace.Every(d), &redisgate.RateOptions{Burst: 9})
+		return redisgate.Rate(pace.Every(d), &redisgate.RateOptions{Burst: 9, Slack: time.Second})
 	}
 	for name, c := range map[string]struct {
 		older, newer redisgate.Limits
@@ -53,8 +53,8 @@ func TestLimitsChanged(t *testing.T) {
 	}{
 		"a window made narrower": {redisgate.Limits{window(9)}, redisgate.Limits{window(5)}, 5},
 		"a window made wider":    {redisgate.Limits{window(5)}, redisgate.Limits{window(9)}, 5},
-		"a burst made larger": {redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: 3})},
-			redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: 7})}, 3},
+		"a burst made larger": {redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: 3, Slack: time.Second})},
+			redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: 7, Slack: time.Second})}, 3},
 		"a rate made lower": {redisgate.Limits{every(time.Minute)}, redisgate.Limits{every(time.Hour)}, 9},
 		"a limit added":     {redisgate.Limits{window(6)}, redisgate.Limits{window(6), redisgate.Window(4, time.Hour, nil)}, 6},
 		"fewer units":       {redisgate.Limits{redisgate.Concurrency(9, nil)}, redisgate.Limits{redisgate.Concurrency(4, nil)}, 4},
@@ -216,7 +216,7 @@ func TestOlderVersionComesLater(t *testing.T) {
 	s := newServer(t).settled(3 * time.Second)
 	k := key()
 	rate := func(burst int) redisgate.Limit {
-		return redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: burst})
+		return redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: burst, Slack: time.Second})
 	}
 	newer := member(t, s, k, redisgate.Limits{rate(9)}, &redisgate.Options{Version: 1})
 	older := member(t, s, k, redisgate.Limits{rate(4)}, nil)
@@ -242,7 +242,7 @@ func TestOlderVersionComesLater(t *testing.T) {
 func TestOlderReleaseErasesNothing(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(12 * time.Second)
-	rate := redisgate.Rate(pace.PerSecond(1000), &redisgate.RateOptions{Burst: 9})
+	rate := redisgate.Rate(pace.PerSecond(1000), &redisgate.RateOptions{Burst: 9, Slack: time.Second})
 	k := key()
 	older := member(t, s, k, redisgate.Limits{rate}, nil)
 	newer := member(t, s, k, redisgate.Limits{rate, redisgate.Window(5, time.Minute, nil)}, &redisgate.Options{Version: 1})

@@ -60,8 +60,9 @@ func newFleet(t *testing.T, s *server, members, callers int, n int64) *fleet {
 					if _, err := g.Enter(ctx, 1); err != nil {
 						return
 					}
+					at := int64(time.Since(f.began)) // not once it has the lock: that may be later
 					mu.Lock()
-					f.granted[i] = append(f.granted[i], int64(time.Since(f.began)))
+					f.granted[i] = append(f.granted[i], at)
 					mu.Unlock()
 				}
 			})

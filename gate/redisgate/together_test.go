@@ -328,7 +328,7 @@ func TestTraffic(t *testing.T) {
 	s := newServer(t).settled(2 * time.Second)
 	client := s.client()
 	ctx := context.Background()
-	one := redisgate.New(client, key(), redisgate.Limits{redisgate.Rate(pace.PerSecond(1), &redisgate.RateOptions{Burst: 50})}, nil)
+	one := redisgate.New(client, key(), redisgate.Limits{redisgate.Rate(pace.PerSecond(1), &redisgate.RateOptions{Burst: 50, Slack: 900 * ms})}, nil)
 	defer closed(t, one)
 	before := s.evals(t)
 	for range 50 {
@@ -517,7 +517,7 @@ func TestSaidOnce(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
 	p := newProxy(t, s.addr())
-	limits := redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: 10})}
+	limits := redisgate.Limits{redisgate.Rate(pace.Every(time.Hour), &redisgate.RateOptions{Burst: 10, Slack: 900 * ms})}
 	name := key()
 	g := redisgate.New(through(t, p), name, limits, nil)
 	defer closed(t, g)
