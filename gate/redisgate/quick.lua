@@ -148,7 +148,7 @@ local function refuse(limits, now, seq, last, late, due)
     end
     if opens > at then at, by = opens, i end
     local _, needed, debt = l.kind.save(l, now)
-    ends, debts = max(ends, needed), debts .. pack('>d', debt)
+    ends, debts = max(ends, needed), debts .. pack('>d', max(0, debt))
   end
   return '!' .. pack('>dddddd', now, seq, ends - now, last - now, due - now, by) .. debts
 end
