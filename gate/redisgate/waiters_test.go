@@ -29,7 +29,6 @@ func TestThousandsWait(t *testing.T) {
 		{"2,000 with deadlines", 100, 2_000, 0.8, 0, 500 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			judge(t, func(soft *soft) {
 				w := newSwarm(t, 1, redisgate.Limits{redisgate.Strict(c.n, time.Second, &redisgate.StrictOptions{Guard: 100 * ms})}, s.addr())
 				before, began := cpuTime(t), time.Now()
