@@ -263,6 +263,9 @@ func (l *adaptiveLimit) Stats() (s Stats) {
 		s.Forfeited = l.state.Forfeited()
 		s.Left, _ = l.present(now)
 		s.Idle = l.state.Full(now) && l.step.Fresh() && s.Waiting == 0
+		if l.step.GaveUp() {
+			s.NextDue = 0 // when it admits an entry again is not known
+		}
 	})
 	return s
 }
@@ -324,14 +327,15 @@ func (l *adaptiveLimit) leave(c queue.Claim, err error) (mark uint64) {
 	}
 	var paced, longer bool
 	l.Change(func(now int64) (e queue.Effect) {
-		interval, held := l.step.Interval(), l.state.Held()
+		interval, held, up := l.step.Interval(), l.state.Held(), l.step.GaveUp()
 		if t == nil {
 			e = l.succeeded(now, c.Mark)
 		} else {
 			l.throttled(now, c.Mark, t.After)
 			e = queue.Later
 		}
-		paced, longer = l.step.Interval() != interval, l.state.Held() != held
+		paced = l.step.Interval() != interval || l.step.GaveUp() != up
+		longer = l.state.Held() != held
 		return e
 	})
 	if t != nil {

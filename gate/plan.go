@@ -34,6 +34,9 @@ type Plan struct {
 	Interval time.Duration
 	Limit    int
 
+	// GaveUp says that an Adaptive has given up: it refuses all entries, see [ErrGaveUp].
+	GaveUp bool
+
 	// Members are the names of the gates that an All has, in their order.
 	Members []string
 }
@@ -48,6 +51,9 @@ func (p Plan) String() string {
 		s := p.rate()
 		if asked := pace.Per(p.N, p.Span).Interval(); p.Interval != asked {
 			s += ", now every " + brief(p.Interval)
+		}
+		if p.GaveUp {
+			s += ", given up"
 		}
 		return s
 	case "adaptiveconcurrency":
@@ -151,7 +157,12 @@ func (g *Concurrency) planNow() Plan { return Plan{Kind: g.kind().name, N: g.Lim
 
 func (g *Adaptive) planNow() Plan {
 	r := g.Rate()
-	return Plan{Kind: g.kind().name, N: r.Count(), Span: r.Span(), Burst: g.l.state.Burst(), Interval: g.Interval()}
+	p := Plan{Kind: g.kind().name, N: r.Count(), Span: r.Span(), Burst: g.l.state.Burst()}
+	g.l.View(func(now int64) {
+		g.l.fade(now)
+		p.Interval, p.GaveUp = time.Duration(g.l.step.Interval()), g.l.step.GaveUp()
+	})
+	return p
 }
 
 func (g *AdaptiveConcurrency) planNow() Plan {

@@ -239,6 +239,33 @@ func TestLeft(t *testing.T) {
 	})
 }
 
+// A gate that has given up says so: it is idle otherwise, and no entry waits. Its observer is told, also where the
+// interval is the longest already.
+func TestGivenUpIsSeen(t *testing.T) {
+	bubble.Both(t, func(b *bubble.B) {
+		g := gate.Named("api", gate.NewAdaptive(pace.PerSecond(1), &gate.AdaptiveOptions{GiveUp: 1, Slowest: time.Second, Clock: b.Clock()}))
+		var told []gate.Plan
+		gate.Observe(g, gate.ObserverFunc(func(e gate.Event) {
+			if e.Kind == gate.EventPlan {
+				told = append(told, e.Plan)
+			}
+		}))
+		pass, _ := g.TryEnter(1)
+		pass.Leave(gate.Throttled(10*time.Millisecond, nil))
+		b.Advance(10 * time.Millisecond)
+		if s, want := fmt.Sprint(g), "api: 1/s burst 1, given up"; s != want {
+			b.Errorf("got %q, want %q", s, want)
+		}
+		if s := g.Stats(); s.NextDue != 0 || s.Left != 0 {
+			b.Errorf("due in %v with %d left, want neither", s.NextDue, s.Left)
+		}
+		g.Reset()
+		if len(told) != 2 || !told[0].GaveUp || told[1].GaveUp {
+			b.Errorf("told of %v, want the end and the new beginning", told)
+		}
+	})
+}
+
 // What is left at an All is what an entry can cost there, and not what is left at a member that a view names: in the usual
 // plan of requests, tokens and slots, that is tokens as long as there are a request and a slot.
 func TestLeftOfViews(t *testing.T) {
