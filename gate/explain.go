@@ -16,7 +16,8 @@ type Explanation struct {
 	Stats Stats
 
 	// Heads are the first entries of all lines, in order of arrival. A gate has one line. An All has one for each
-	// combination of members that its entries want. The entries behind a head wait for that head.
+	// combination of members that its entries want. A gate that is a member, too, also shows the lines of those Alls that
+	// it keeps back. The entries behind a head wait for that head.
 	Heads []Blocked
 
 	// Elsewhere is the number of entries of an All that are at its gates from elsewhere, which tell no more.
@@ -42,8 +43,8 @@ type Blocked struct {
 	// is empty if the entry would be admitted now, and if only the entries before it keep it back.
 	By []Obstacle
 
-	// Due is the time until it is admitted as things stand. Behind other entries of an [All], it is the least.
-	// It is negative if it is not known, because it depends on when other entries leave.
+	// Due is the time until it is admitted as things stand. Behind other entries of an [All], it is the least, and so
+	// it is if an Obstacle has entries Ahead. It is negative if it is not known, because it depends on when other entries leave.
 	Due time.Duration
 
 	// Err is why it would be refused however long it waits: a *[CapacityError] or [ErrGaveUp].
@@ -57,8 +58,9 @@ type Obstacle struct {
 	Cost int // of the entry, there
 	Left int // the highest cost that it would admit now, see [Stats]
 
-	// Due is the time until it admits the entry as things stand, if the other gates do. It is negative if that is
-	// not known, because it depends on when other entries leave.
+	// Due is the time until it admits the entry as things stand, if the other gates do. Entries of other lines that are
+	// before it are left out, see Ahead. It is negative if that is not known, because it depends on when other entries
+	// leave.
 	Due time.Duration
 
 	HeldFor time.Duration // the time until its hold ends, or 0
@@ -82,7 +84,7 @@ type OpenPass struct {
 //
 // It is for people and for pages, and can be called at any time. It changes nothing, and makes no key. The entries
 // of a [Rate] or another single gate are those that it keeps back, also those that came through an All. Nothing
-// foresees what later entries and settlements do.
+// foresees what later entries and settlements do. Of an All, a key that is not remembered is left out.
 //
 // Explain panics if g is nil, and on costs that [WithCost] panics on. Of a gate from elsewhere it returns the name,
 // the plan and the Stats, as far as it tells them.

@@ -183,6 +183,8 @@ func NewPass(k Keeper, id uint64, cost int) Pass { return Pass{k, id, cost} }
 // If entering fails, Do returns that error as it is and does not call f. If f panics or ends its goroutine,
 // Do leaves the gate all the same, with an error of its own.
 //
+// f does not get the pass: [PassOf] is that of the work around Do, if there is any. To settle the cost, use Enter.
+//
 // Do panics if g or f is nil, and where Enter does.
 func Do(ctx context.Context, g Gate, cost int, f func(context.Context) error) error {
 	if isNil(g) {

@@ -14,7 +14,7 @@ import (
 type Observer interface {
 	// Observe is called with each event, by the goroutine that caused it. It has returned before the call that
 	// caused the event returns, such as Enter, Hold or Leave. No lock is held, so it may call the gate. It delays
-	// its goroutine, so it should be short.
+	// its goroutine, so it should be short. It must not panic: an entry that was admitted then loses its pass.
 	//
 	// Several goroutines may call it at once. The events of one goroutine come in order. Those of several may come in
 	// another order than that of their instants.
@@ -195,6 +195,9 @@ func (k EventKind) level() slog.Level {
 // the labels tell how many callers wait at which gate:
 //
 //	go tool pprof -tagfocus gate=api http://localhost:6060/debug/pprof/goroutine
+//
+// After the wait, the goroutine has the labels of the context that Enter got. Where you set labels
+// of your own by pprof.Do, enter with its context.
 //
 // While the program is traced, see package runtime/trace, each wait is a region "gate NAME", with or without labels.
 func LabelWaits(on bool) { queue.Labels.Store(on) }
