@@ -28,5 +28,8 @@
 // The mesh is the graph with a cost for each gate: composites with views, gates named several times, and
 // keys, entered by EnterEach and settled before or after they are left.
 //
+// The ledger has what callers have done and for how long they have waited. What gates tell of themselves is compared with
+// it: Stats, events, open passes, and what Explain foresees.
+//
 // Where the documentation does not pin an outcome, the models accept all that it allows.
 package model
