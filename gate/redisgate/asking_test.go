@@ -48,7 +48,7 @@ func TestAsksWhenItMayGet(t *testing.T) {
 		}},
 		{"tries", light, 20, [2]float64{1.4, 3}, 60, func(w *swarm, ctx context.Context, i int) {
 			if p, ok := w.gates[i%len(w.gates)].TryEnter(1); ok {
-				w.note(1)
+				w.note(p, 1)
 				p.Leave(nil)
 			}
 			time.Sleep(time.Millisecond)
@@ -103,7 +103,7 @@ func TestTriesAlone(t *testing.T) {
 				return
 			}
 			if p, ok := w.gates[i%4].TryEnter(1); ok {
-				w.note(1)
+				w.note(p, 1)
 				p.Leave(nil)
 			}
 			time.Sleep(time.Millisecond)

@@ -181,7 +181,7 @@ func TestAttackOddLimits(t *testing.T) {
 								time.Sleep(time.Duration(1+r.IntN(5)) * ms)
 								continue
 							}
-							at := time.Now().UnixNano()
+							at := redisgate.GrantedAt(p).UnixNano()
 							if r.IntN(4) == 0 {
 								cost = r.IntN(cost + 1)
 								p.Settle(cost)

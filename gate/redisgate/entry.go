@@ -24,9 +24,9 @@ type entry struct {
 	refused bool // it was left with a throttle, which gave back what it cost
 }
 
-// admit returns the entry for a granted slot.
-func (g *Gate) admit(s slot, cancel context.CancelCauseFunc) *entry {
-	e := &entry{g: g, slot: s, since: instant(), units: s.claim.units, cancel: cancel}
+// admit returns the entry that is granted a slot at now.
+func (g *Gate) admit(s slot, now int64, cancel context.CancelCauseFunc) *entry {
+	e := &entry{g: g, slot: s, since: now, units: s.claim.units, cancel: cancel}
 	if e.units > 0 {
 		g.units.addEntry(e)
 	}

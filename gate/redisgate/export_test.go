@@ -1,9 +1,21 @@
 package redisgate
 
 import (
+	"reflect"
 	"strings"
 	"time"
+
+	"github.com/escapement-go/escapement/gate"
 )
+
+// GrantedAt returns when the gate has granted the entry of a pass, by the wall clock. That is what limits are about: the
+// caller reads its clock later, and much later if the system keeps it from running meanwhile.
+func GrantedAt(p gate.Pass) time.Time {
+	owner := reflect.ValueOf(p).Field(0).Elem()
+	since := owner.Elem().FieldByName("since").Int()
+	now := time.Now()
+	return now.Add(time.Duration(since) - now.Sub(started))
+}
 
 // Script returns the script with another clock and another server in it. The last key but one holds
 // the instant, as a list. The last one holds, as a string, what the server says of itself.

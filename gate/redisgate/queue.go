@@ -278,13 +278,14 @@ func (g *Gate) useSlot(ctx context.Context, w *waiter, cancel context.CancelCaus
 		g.stats.Abandoned++
 		return gate.Pass{}, false, context.Cause(ctx)
 	}
-	if instant() > w.slot.until || w.slot.lease != g.units.lease {
+	now := instant() // the instant of the grant, if it is one
+	if now > w.slot.until || w.slot.lease != g.units.lease {
 		g.revoke(w.slot)
 		g.queue.comeBack(w)
 		g.advance(instant())
 		return gate.Pass{}, true, nil
 	}
-	return g.admit(w.slot, cancel).pass(), false, nil
+	return g.admit(w.slot, now, cancel).pass(), false, nil
 }
 
 // whyHopeless returns why an entry that comes now can not be admitted, as far as this process knows

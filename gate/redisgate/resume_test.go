@@ -292,7 +292,8 @@ func TestResumedHoldStaysEnded(t *testing.T) {
 }
 
 // Holds that several processes begin and end while entries come keep none of these for good, and let no more of them
-// in than may go.
+// in than may go. A process that hears of a hold late may use the slots that it has leased, on top of those that others
+// get after the Resume. So a play counts if this process was not kept from running.
 func TestResumeStorm(t *testing.T) {
 	t.Parallel()
 	s := newServer(t).settled(2 * time.Second)
@@ -306,51 +307,65 @@ func TestResumeStorm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k, limits := key(), redisgate.Limits{c.limit}
-			gates := []*redisgate.Gate{member(t, s, k, limits, nil), member(t, s, k, limits, nil)}
-			over := make(chan struct{})
-			var holders, callers sync.WaitGroup
-			var mu sync.Mutex
-			var all []int64
-			for i, g := range gates {
-				holders.Go(func() {
-					for n := 0; ; n++ {
-						select {
-						case <-over:
-							return
-						case <-time.After(time.Duration(10+10*i) * ms):
-						}
-						g.Hold(time.Hour)
-						if n%2 == 0 {
-							time.Sleep(15 * ms)
-						}
-						gates[n%2].Resume()
-					}
-				})
-				for range 20 {
-					callers.Go(func() {
-						for range 12 {
-							p, err := g.Enter(t.Context(), 1)
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							at := time.Now().UnixNano() // not once it has the lock: that may be later
-							mu.Lock()
-							all = append(all, at)
-							mu.Unlock()
-							p.Leave(nil)
-						}
-					})
+			for range 4 {
+				all, halted := storm(t, s, redisgate.Limits{c.limit})
+				most, _ := densest(all, c.span)
+				if halted > 0 {
+					t.Logf("once more: %d in %v, halted for %v", most, c.span, halted)
+					continue
 				}
-			}
-			callers.Wait()
-			close(over)
-			holders.Wait()
-			slices.Sort(all)
-			if most, _ := densest(all, c.span); most > c.n {
-				t.Errorf("%d in %v, where %d is the limit", most, c.span, c.n)
+				if most > c.n {
+					t.Errorf("%d in %v, where %d is the limit", most, c.span, c.n)
+				}
+				return
 			}
 		})
 	}
+}
+
+// storm returns the instants of all entries, and for how long this process was kept from running.
+func storm(t *testing.T, s *server, limits redisgate.Limits) (all []int64, halted time.Duration) {
+	k := key()
+	gates := []*redisgate.Gate{member(t, s, k, limits, nil), member(t, s, k, limits, nil)}
+	over, kept := make(chan struct{}), make(chan time.Duration, 1)
+	go func() { kept <- halts(over) }()
+	var holders, callers sync.WaitGroup
+	var mu sync.Mutex
+	for i, g := range gates {
+		holders.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					return
+				case <-time.After(time.Duration(10+10*i) * ms):
+				}
+				g.Hold(time.Hour)
+				if n%2 == 0 {
+					time.Sleep(15 * ms)
+				}
+				gates[n%2].Resume()
+			}
+		})
+		for range 20 {
+			callers.Go(func() {
+				for range 12 {
+					p, err := g.Enter(t.Context(), 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					at := redisgate.GrantedAt(p).UnixNano()
+					mu.Lock()
+					all = append(all, at)
+					mu.Unlock()
+					p.Leave(nil)
+				}
+			})
+		}
+	}
+	callers.Wait()
+	close(over)
+	holders.Wait()
+	slices.Sort(all)
+	return all, <-kept
 }

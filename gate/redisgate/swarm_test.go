@@ -81,13 +81,13 @@ func newSwarm(t testing.TB, n int, limits redisgate.Limits, addrs ...string) *sw
 func (w *swarm) enter(ctx context.Context, i, cost int) (gate.Pass, error) {
 	p, err := w.gates[i].Enter(ctx, cost)
 	if err == nil {
-		w.note(cost)
+		w.note(p, cost)
 	}
 	return p, err
 }
 
-func (w *swarm) note(cost int) {
-	at := time.Now().UnixNano() // not once it has the lock: that may be later
+func (w *swarm) note(p gate.Pass, cost int) {
+	at := redisgate.GrantedAt(p).UnixNano()
 	w.mu.Lock()
 	w.grants = append(w.grants, grant{at, cost})
 	w.mu.Unlock()

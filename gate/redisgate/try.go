@@ -49,7 +49,7 @@ func (g *Gate) tryEnter(c *claim) (gate.Pass, bool) {
 	t := &try{claim: c, done: make(chan struct{})}
 	if s, ok := g.reuseUnits(c); ok {
 		g.grant(&t.slot, s)
-		e := g.admit(t.slot, nil)
+		e := g.admit(t.slot, now, nil)
 		g.mu.Unlock()
 		return e.pass(), true
 	}
@@ -72,13 +72,14 @@ func (g *Gate) tryEnter(c *claim) (gate.Pass, bool) {
 		g.stats.Refused++
 		return gate.Pass{}, false
 	}
-	if instant() > t.slot.until || t.slot.lease != g.units.lease {
+	now = instant()
+	if now > t.slot.until || t.slot.lease != g.units.lease {
 		g.revoke(t.slot)
 		g.advance(instant())
 		g.stats.Refused++
 		return gate.Pass{}, false
 	}
-	return g.admit(t.slot, nil).pass(), true
+	return g.admit(t.slot, now, nil).pass(), true
 }
 
 // refusesTry reports whether a try need not be asked for: Redis has no slot for it yet, or the next ones are for others.

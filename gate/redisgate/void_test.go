@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/escapement-go/escapement/gate/redisgate"
 )
 
 // A hold has voided slots of a window, and others have their tokens by now. A member that did not
@@ -131,8 +133,8 @@ func TestStoppedThroughAHold(t *testing.T) {
 		wait.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 1500*ms)
 			defer cancel()
-			if _, err := b.Enter(ctx, 1); err == nil {
-				at := time.Now().UnixNano() // not once it has the lock: that may be later
+			if p, err := b.Enter(ctx, 1); err == nil {
+				at := redisgate.GrantedAt(p).UnixNano()
 				mu.Lock()
 				all = append(all, at)
 				mu.Unlock()

@@ -216,7 +216,7 @@ func work(j job) {
 				if err != nil {
 					return
 				}
-				say(fmt.Sprintf("g %d %d", time.Now().UnixNano(), cost))
+				say(fmt.Sprintf("g %d %d", redisgate.GrantedAt(p).UnixNano(), cost))
 				if j.Work > 0 {
 					select {
 					case <-time.After(j.Work):
