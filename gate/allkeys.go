@@ -161,18 +161,21 @@ func (a *Composite) enterKeys(ctx context.Context, c costs, e *entering) (Pass, 
 	var p Pass
 	if err == nil {
 		p, err = a.with(t.keys, c).enter(ctx, c, e)
+	} else if _, full := err.(*KeysError); full {
+		e.kind = EventRefused
+	} else {
+		e.kind = EventAbandoned
 	}
+	// What counts is the error that the caller gets: the context may have ended since.
 	switch {
 	case err == nil:
 		entered = true
 		a.through.Add(1)
 		return t.admitted(p, c.all), nil
-	case timing.Ended(ctx) != nil:
+	case e.kind == EventAbandoned:
 		a.hold.abandoned.Add(1)
-		e.kind = EventAbandoned
 	default:
 		a.hold.refused.Add(1)
-		e.kind = EventRefused
 	}
 	return Pass{}, err
 }

@@ -1,6 +1,8 @@
 package gate_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -74,4 +76,19 @@ func TestAdmittedEntriesCountAtKeysWithComposites(t *testing.T) {
 			b.Errorf("%d granted after %d keys are left, want 4 and 0", got, tenants.Len())
 		}
 	})
+}
+
+// An entry at an All with keys counts as what its caller is told, also if its context ends just then.
+func TestRefusalAsTheContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	tenants := gate.NewKeyed(func(string) gate.Gate {
+		cancel()
+		return gate.NewConcurrency(1)
+	}, nil)
+	all := gate.All(tenants.For("ann"), gate.NewConcurrency(9))
+	_, err := all.Enter(ctx, 2)
+	refused := errors.As(err, new(*gate.CapacityError))
+	if s := all.Stats(); s.Refused+s.Abandoned != 1 || (s.Refused == 1) != refused {
+		t.Errorf("%v counts as %d refused and %d abandoned", err, s.Refused, s.Abandoned)
+	}
 }
