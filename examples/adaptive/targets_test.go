@@ -37,7 +37,7 @@ var targets = []target{
 	// Refusals that have nothing to do with the pace.
 	{cells: `^random/\d+/\d+ms/[\d.]+%$`, goodput: 85, throttled: 3, plain: true},
 	{cells: `^random/\d+/\d+ms/after1/([125]|10)%$`, goodput: 80, throttled: unbounded},
-	{cells: `^both/64/200ms/burst/1$`, goodput: 81, throttled: 5}, // 85: the limit and the noise are hard to tell apart
+	{cells: `^both/64/200ms/burst/1$`, goodput: 81, throttled: 5}, // 85: hard to tell apart; one play of 100 gets 82.5 on average, with a standard deviation of 6.2
 	{cells: `^both/\d+/\d+ms/burst`, goodput: 85, throttled: 5},
 	{cells: `^node/\d+/\d+ms/during`, goodput: 80, throttled: unbounded},
 	{cells: `^node/\d+/\d+ms/after$`, goodput: 92, throttled: unbounded},

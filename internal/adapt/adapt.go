@@ -60,8 +60,7 @@ type State struct {
 
 	target    int64  // falling: the interval to return to
 	fell      uint32 // falling: the change that began the generation before
-	sampled   bool   // falling: well and ill tell which share of known's rate the far side takes
-	reverted  bool   // falling: target is what before was
+	atMost    bool   // falling: whatever well and ill tell, the interval gets no longer than target
 	well, ill int    // falling: how entries at known came back, from the throttle on
 	left      int    // holding: successes until the next probe
 }
@@ -78,12 +77,13 @@ func New(c Config) State {
 // Reset forgets everything. Passes from before it no longer move the interval.
 func (s *State) Reset() {
 	*s = State{
-		config:     s.config,
-		interval:   s.config.Fastest,
-		change:     (s.change + 1) & changes,
-		generation: (s.change + 1) & changes,
-		grants:     s.grants,
-		probes:     probes{stride: 1, room: firstRoom},
+		config:         s.config,
+		interval:       s.config.Fastest,
+		change:         (s.change + 1) & changes,
+		generation:     (s.change + 1) & changes,
+		grants:         s.grants,
+		probes:         probes{stride: 1, room: firstRoom},
+		costlyRefusals: costlyRefusals{began: never},
 	}
 }
 
@@ -107,10 +107,6 @@ func (s *State) Fresh() bool {
 func (s *State) Grant(now int64) (mark uint64) {
 	s.grants++
 	s.noteAge(now)
-	if s.phase == probing && s.grants-s.first+1 == s.length {
-		// Entries that went slower than allowed do not show that the pace is allowed (RFC 7661).
-		s.idle = now-s.began > s.known+2*int64(s.length)*s.trial
-	}
 	if mark = uint64(s.change)<<32 | uint64(s.grants); s.slowly(s.interval) {
 		mark |= control
 	}
@@ -138,7 +134,7 @@ func (s *State) Success(mark uint64) (changed bool) {
 	case s.phase == probing && s.span > 0:
 		return fresh && s.proves(number) && s.proven()
 	case s.phase == probing:
-		return s.endProbe(fresh && number-s.first+1 >= s.length)
+		return s.endProbe(fresh && number-s.first+1 >= s.length())
 	case !fresh:
 		return false
 	case s.phase == falling:
@@ -173,7 +169,6 @@ func (s *State) Throttle(mark uint64, after int64) (changed, counts bool) {
 		return false, false
 	}
 	after = max(0, min(after, math.MaxInt64/outlier))
-	s.held = s.held || after > 0
 	if !s.current(change) {
 		switch {
 		case s.phase == judging && change == s.probe:
@@ -184,6 +179,7 @@ func (s *State) Throttle(mark uint64, after int64) (changed, counts bool) {
 		case s.samples(change, number):
 			s.ill++
 		}
+		s.heldFor(after)
 		return false, true
 	}
 	s.fail(s.base(), slow)
@@ -212,6 +208,7 @@ func (s *State) Throttle(mark uint64, after int64) (changed, counts bool) {
 	s.steps = 0
 	changed = s.set(s.clamp(float64(s.interval) * s.config.Backoff))
 	s.generation = s.change // even where the interval could not grow
+	s.heldFor(after)
 	return changed, true
 }
 
@@ -228,7 +225,7 @@ func (s *State) tells(change uint32) bool {
 // just failed. The caller has made sure that it is not of this generation.
 func (s *State) samples(change, number uint32) bool {
 	return s.phase == falling && change != s.probe && int32((change-s.fell)<<1) >= 0 &&
-		(s.span == 0 || number-s.failed <= sampling)
+		(s.span == 0 || int32(number-s.failed) >= 0)
 }
 
 // set makes x the interval. If that is longer, a generation ends.
@@ -236,7 +233,7 @@ func (s *State) set(x int64) (changed bool) {
 	was := s.interval
 	s.interval = x
 	s.change = (s.change + 1) & changes
-	s.started, s.oldEnough = false, false
+	s.began, s.provesFrom = never, 0
 	if x > was {
 		s.generation = s.change
 	}

@@ -133,6 +133,30 @@ func TestProbeNeedsHalfOfItsAnswers(t *testing.T) {
 	}
 }
 
+// Where a refusal is dear, answers to entries from before it say nothing of how much the far side takes: they may come late.
+func TestSharesOfThoseAfterTheRefusal(t *testing.T) {
+	c := defaults
+	c.Fastest, c.GiveUp = 10*ms, 0
+	l := newLine(t, c)
+	for range 20 {
+		l.success()
+	}
+	var under []uint64
+	for range 48 {
+		under = append(under, l.grant())
+	}
+	l.s.Throttle(under[40], second)
+	for _, mark := range under[:40] {
+		l.s.Success(mark)
+	}
+	for _, mark := range under[41:] {
+		l.s.Throttle(mark, second)
+	}
+	l.now += second
+	l.success()
+	l.want(17049180, "a second for 61, and 4 % more")
+}
+
 // After a dear probe that proved nothing there is a rest.
 func TestIdleDearProbeRests(t *testing.T) {
 	l, known := newDear(t)

@@ -9,7 +9,8 @@ import "math"
 
 const (
 	outlier = 64 // a longer hint counts for at most this many times the present one
-	many    = 4  // intervals in a span, from which on a refusal is costly
+	never   = math.MinInt64
+	many    = 4 // intervals in a span, from which on a refusal is costly
 
 	// spans is how many spans an interval must have gone well for to be proven. A far side that
 	// counts by windows starts afresh when a hold ends, and any pace goes well for a window. Also,
@@ -19,20 +20,16 @@ const (
 	rests     = 16.0 // the rest between probes, as a multiple of what a refusal costs
 	near      = 0.08 // a known interval that is longer than the failed one by a smaller share than this is near it
 	eagerness = 0.5  // where it is not near, the rest is this over that share, as a multiple of the same
-	sampling  = 32   // entries after the first refused one that tell a bucket from a window
-	telling   = 1.05 // a count says something if it suggests an interval this many times the present one
+	telling   = 1.05 // a count or a share says something if it suggests an interval this many times the present one
 	leap      = 1.5  // an interval is lengthened by at most this factor where the count said nothing
 )
 
 // costlyRefusals is what a State knows of holds.
 type costlyRefusals struct {
 	span           int64  // nanoseconds for which a refusal holds the entries; 0: refusals are cheap
-	held           bool   // no entry was granted since a refusal that named a span
-	resumed        uint32 // the first entry granted after the last such refusal
-	began          int64  // instant of the first entry at this interval, after the last hold
-	started        bool   // there was such an entry
-	provesFrom     uint32 // the first entry so much later than began that it proves the interval
-	oldEnough      bool   // there was such an entry
+	resumed        uint32 // the first entry granted after the last refusal that named a span
+	began          int64  // instant of the first entry at this interval, after the last hold; never: none yet
+	provesFrom     uint32 // the first entry so much later than began that it proves the interval; 0: none yet
 	failed         uint32 // the first refused entry of the generation that failed last
 	failedInterval int64  // an interval that failed; 0: none is known
 	counted        int64  // falling: the interval that the count of entries suggests; 0: none
@@ -47,22 +44,33 @@ func (s *State) noteHint(after int64) {
 	}
 }
 
+// heldFor notes that the next entry is the first one after a hold, if after is not 0.
+func (s *State) heldFor(after int64) {
+	if after > 0 {
+		s.resumed, s.began, s.provesFrom = s.grants+1, never, 0
+	}
+}
+
 // noteAge notes how old the present interval is, when an entry is granted at now.
 func (s *State) noteAge(now int64) {
-	if !s.started {
-		s.started, s.began = true, now
+	if s.began == never {
+		s.began = now
 	}
-	if s.held {
-		s.held, s.resumed, s.began, s.oldEnough = false, s.grants, now, false
+	older := s.provesFrom == 0 && float64(now-s.began) >= spans*float64(s.span)
+	if older {
+		s.provesFrom = s.grants
 	}
-	if !s.oldEnough && float64(now-s.began) >= spans*float64(s.span) {
-		s.oldEnough, s.provesFrom = true, s.grants
+	if n := s.grants - s.first + 1; s.phase == probing && (s.span > 0 && older || s.span == 0 && n == s.length()) {
+		// Entries that went slower than allowed do not show that the pace is allowed (RFC 7661).
+		s.idle = now-s.began > s.known+2*int64(n)*s.trial
 	}
 }
 
 // proves reports whether the entry with that number proves the present interval by coming back
 // well. It was granted at that interval.
-func (s *State) proves(number uint32) bool { return s.oldEnough && int32(number-s.provesFrom) >= 0 }
+func (s *State) proves(number uint32) bool {
+	return s.provesFrom != 0 && int32(number-s.provesFrom) >= 0
+}
 
 // miss looks for another interval, because the present one has failed. number is that of the first
 // entry that was refused.
@@ -92,16 +100,10 @@ func (s *State) miss(number uint32, after int64) {
 	}
 }
 
-// longer is the known interval, lengthened by a third of a Recover.
+// longer is the known interval, lengthened by a third of a Recover. A bucket lets some of the entries under way through,
+// and the interval that their share suggests may be too long: it had little saved up. A window lets none through.
 func (s *State) longer() float64 {
 	return float64(s.known) * math.Pow(s.config.Recover, -strides[0])
-}
-
-// landing returns the interval to return to. share is the interval that the share of entries that
-// came back well suggests. A bucket lets some of the entries under way through. Then the longer of
-// share and target is too long: the bucket had little saved up. A window lets none through.
-func (s *State) landing(share float64) int64 {
-	return s.clamp(max(s.longer(), min(share, float64(s.target))))
 }
 
 // believe takes the count for the limit itself, and not just for a hint. It does so for the first
@@ -156,8 +158,7 @@ func (s *State) reach() float64 {
 
 // proven ends a probe: its interval has gone well for long, and becomes the known one.
 func (s *State) proven() (changed bool) {
-	// Entries that went slower than allowed do not show that the pace is allowed (RFC 7661).
-	if float64(s.provesFrom-s.first)*float64(s.trial) < spans*float64(s.span)/2 {
+	if s.idle {
 		s.settle()
 		return s.set(s.known)
 	}

@@ -3,13 +3,12 @@ package adapt
 import "math"
 
 const (
-	rest     = 24   // successes between a probe that failed and the next one, if it was the first to fail
-	longRest = 96   // the same after many that failed
-	sound    = 32   // successes after which an interval is no longer on trial
-	asked    = 96   // successes at the fastest interval after which it is the known one
-	trusted  = 8    // entries that it takes to trust the share of them that came back well
-	margin   = 1.04 // the known interval is this much longer than the one that the share suggests
-	watched  = 6    // successes at the longer interval after a costly refusal that the entries under way contradict
+	rest    = 24   // successes between two probes; four times as many after two that failed
+	sound   = 32   // successes after which an interval is no longer on trial
+	asked   = 96   // successes at the fastest interval after which it is the known one
+	trusted = 8    // entries that it takes to trust the share of them that came back well
+	margin  = 1.04 // the known interval is this much longer than the one that the share suggests
+	watched = 6    // successes at the longer interval after a costly refusal that the entries under way contradict
 )
 
 // climb makes the interval shorter, as no limit is known.
@@ -41,7 +40,6 @@ func (s *State) arrive(ago uint32) {
 	s.known = s.clamp(float64(s.interval) * math.Pow(s.config.Recover, -float64(ago)-1))
 	s.proof, s.fails, s.wrong, s.stride = 0, 0, 0, 0
 	s.fall(s.known)
-	s.sampled = false // its entries went at several intervals
 }
 
 // slip looks for another interval, because the known one has failed.
@@ -53,7 +51,7 @@ func (s *State) slip() {
 		s.room = min(max(2*s.room, 1), mostRoom)
 		s.wrong++
 		s.fall(s.before)
-		s.before, s.reverted = 0, true
+		s.before, s.atMost = 0, true
 		return
 	}
 	s.wrong = 0
@@ -63,33 +61,25 @@ func (s *State) slip() {
 // fall starts to wait for a success at the backed off interval. After it, the interval returns to
 // the target.
 func (s *State) fall(target int64) {
-	s.phase, s.target, s.reverted, s.sampled = falling, target, false, true
+	s.phase, s.target, s.atMost = falling, target, s.span > 0
 }
 
 // land returns to the target, or to the interval that the share of the entries under way suggests.
 func (s *State) land() (changed bool) {
 	x := s.target
-	if n := s.well + s.ill; s.sampled && n >= trusted {
+	if n := s.well + s.ill; x != s.known && n >= trusted {
 		// The first of them is no sample: counting began because it was throttled.
 		share := float64(n-1) / float64(max(s.well, 1))
-		if share > 1.05 {
+		if share > telling {
 			share *= margin
 		}
-		told := s.clamp(float64(s.known) * share)
-		switch {
-		case s.span > 0:
-			x = s.landing(float64(told))
-		case s.reverted:
-			x = min(x, max(told, s.clamp(float64(s.known)*math.Pow(s.config.Recover, -strides[0]))))
-		default:
-			x = max(x, told)
+		if x = s.clamp(max(float64(s.known)*share, s.longer())); s.atMost {
+			x = min(x, s.target)
 		}
 	}
 	x = min(x, s.interval)
 	if s.span > 0 {
 		s.believe(x)
-	}
-	if s.span > 0 && x != s.known {
 		x = s.move(x)
 	}
 	if x != s.known {
@@ -102,10 +92,10 @@ func (s *State) land() (changed bool) {
 // settle stays at the known interval until it is time for a probe.
 func (s *State) settle() {
 	s.phase, s.returning = holding, false
-	s.left = min(rest<<min(s.fails+s.wrong, 8), longRest)
+	s.left = rest << min(s.fails+s.wrong, 2)
 	if s.span > 0 {
 		s.left = max(s.left, s.patience())
-		s.wait = int(min(s.rest*float64(s.span)/float64(s.known), math.MaxInt32))
+		s.planReturn()
 	}
 }
 
@@ -114,11 +104,10 @@ func (s *State) hold() (changed bool) {
 	if s.proof++; s.proof >= sound && s.before != 0 {
 		s.before, s.wrong = 0, 0
 	}
-	s.left--
-	if s.returning = s.left > 0 && s.mayReturn(); s.left > 0 && !s.acquitted && !s.returning {
+	if s.left--; s.left > 0 && !s.acquitted {
 		return false
 	}
-	if !s.returning {
+	if s.returning = s.returning && !s.acquitted; !s.returning {
 		s.slips = 0
 		if !s.acquitted {
 			s.works(s.known)

@@ -8,11 +8,9 @@ package adapt
 // grows with each probe that fails, and shrinks with each that goes well.
 
 const (
-	lasting   = 1.0  // spans for which an interval must have been proven to be remembered
-	moved     = 1.25 // the limit has moved if the interval is longer by this factor
+	moved     = 1.25 // two intervals that differ by less than this factor are the same limit
 	firstRest = 5.0  // the rest before the first return, in spans after the proof. With 4, 5.1 % are throttled in a world
 	growth    = 1.25 // the rest grows by this when a return fails, and shrinks by it when one goes well
-	sameSpot  = 1.25 // two intervals that differ by less than this factor are the same limit
 )
 
 // formerLimit is the interval that worked before the limit moved.
@@ -20,13 +18,12 @@ type formerLimit struct {
 	lasted    int64   // the last known interval that worked for long; 0: none
 	former    int64   // the interval that worked before the limit moved; 0: none
 	rest      float64 // the rest before a return to former, in spans
-	wait      int     // successes until the next return
-	returning bool    // the probe is at former
+	returning bool    // the next probe, or the present one, is at former
 }
 
 // noteLasting notes the known interval if it has worked for long, before another one is looked for.
 func (s *State) noteLasting() {
-	if s.phase != climbing && float64(s.proof)*float64(s.known) >= lasting*float64(s.span) {
+	if s.phase != climbing && float64(s.proof)*float64(s.known) >= float64(s.span) {
 		s.lasted = s.known
 	}
 }
@@ -35,13 +32,13 @@ func (s *State) noteLasting() {
 // to go on with, which is x or former.
 func (s *State) move(x int64) int64 {
 	back := s.former > s.lasted && s.ill >= s.well // to a longer interval that has worked before
-	if s.lasted == 0 || !back && float64(x) < moved*float64(s.lasted) {
+	if s.lasted == 0 || x == s.known || !back && float64(x) < moved*float64(s.lasted) {
 		return x
 	}
 	if back {
 		x = max(x, min(s.former, s.interval))
 	}
-	if ratio := float64(s.former) / float64(x); ratio > 1/sameSpot && ratio < sameSpot {
+	if ratio := float64(s.former) / float64(x); ratio > 1/moved && ratio < moved {
 		x = min(s.former, s.interval)
 		s.failedInterval = x // so it is near, and there is no search for a shorter one
 	}
@@ -49,13 +46,12 @@ func (s *State) move(x int64) int64 {
 	return x
 }
 
-// mayReturn counts a success at the known interval, and reports whether it is time to return to former.
-func (s *State) mayReturn() bool {
-	if s.span == 0 || s.acquitted || float64(s.former)*(1+near) >= float64(s.known) || s.former == 0 {
-		return false
+// planReturn lets the next probe return to former, if that is shorter and its rest is over before the next probe is due.
+func (s *State) planReturn() {
+	wait := max(1, s.rest*float64(s.span)/float64(s.known))
+	if s.former > 0 && float64(s.former)*(1+near) < float64(s.known) && wait < float64(s.left) {
+		s.left, s.returning = int(wait), true
 	}
-	s.wait--
-	return s.wait <= 0
 }
 
 // missReturn notes that the limit has not moved back.

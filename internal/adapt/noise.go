@@ -17,7 +17,7 @@ package adapt
 //
 //   - slower 1.3 to 1.7, and mostNoise 0.2 to 0.5
 //   - more 0.05 to 0.12, and certainty 4 to 6
-//   - prior 2 to 16, and recent 4 to 16
+//   - prior 4 to 16
 //
 // With helped above 1.3, a limit is taken for noise. With spotless below 600, noise of 1 % is forgotten too soon.
 
@@ -30,9 +30,8 @@ const (
 	helped    = 1.2   // slowing down has helped if so many times as many of 100 entries came back well
 	more      = 0.08  // by how much a share of refusals is higher that has another cause than noise
 	certainty = 5.0   // the logarithm of the likelihood ratio that decides
-	prior     = 8     // entries without a refusal that the control group begins with
+	prior     = 8     // entries without a refusal that the control group begins with, and the most that count of those before a failure
 	spotless  = 600   // entries in a row without a refusal that show that there is no noise
-	recent    = 8     // entries from before an interval has failed that count beside those after it
 )
 
 // noise tells refusals that the pace is the cause of from others.
@@ -121,12 +120,12 @@ func (n *noise) fail(interval int64, slow bool) {
 	n.sum, n.acquitted = 0, false
 	switch {
 	case n.tooFast == 0:
-		n.tooFast, n.fast = interval, tally{recent, 1}
+		n.tooFast, n.fast = interval, tally{prior, 1}
 	case slow && n.share() <= noNoise:
 		// Slowing down has helped, but not enough. What was slow is too fast, too.
-		n.tooFast, n.fast, n.slow = interval, n.slow.shrunk(recent), tally{}
+		n.tooFast, n.fast, n.slow = interval, n.slow.shrunk(prior), tally{}
 	default:
-		n.tooFast, n.fast = min(interval, n.tooFast), n.fast.shrunk(recent)
+		n.tooFast, n.fast = min(interval, n.tooFast), n.fast.shrunk(prior)
 	}
 }
 

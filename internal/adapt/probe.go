@@ -21,7 +21,6 @@ type probes struct {
 	trial   int64  // the probe's interval
 	probe   uint32 // the probe's change of the interval
 	first   uint32 // the probe's first entry
-	length  uint32 // how many entries the probe has
 	passed  uint32 // how many of them came back well
 	excused uint32 // how many of them were refused without counting
 	idle    bool   // the probe's entries came too slowly to prove anything
@@ -47,7 +46,6 @@ func (s *State) startProbe() bool {
 	}
 	s.phase = probing
 	s.first, s.passed, s.excused, s.idle = s.grants+1, 0, 0, false
-	s.length = uint32(math.Ceil(s.room/s.gain())) + 2
 	s.set(s.trial)
 	s.probe = s.change
 	return true
@@ -56,11 +54,14 @@ func (s *State) startProbe() bool {
 // gain is how many tokens an entry of the probe spends beyond one at the known interval.
 func (s *State) gain() float64 { return float64(s.known)/float64(s.trial) - 1 }
 
+// length is how many entries the probe has.
+func (s *State) length() uint32 { return uint32(math.Ceil(s.room/s.gain())) + 2 }
+
 // endProbe ends the probe when all its entries are granted. If complete, the last of them has come
 // back well. If not, the answers are awaited at the known interval. A success ends it and not a
 // grant, because only a pass moves the interval.
 func (s *State) endProbe(complete bool) (changed bool) {
-	if s.grants-s.first+1 < s.length {
+	if s.grants-s.first+1 < s.length() {
 		return false
 	}
 	if complete && !s.idle {
@@ -79,7 +80,7 @@ func (s *State) endProbe(complete bool) (changed bool) {
 func (s *State) judge() (changed bool) {
 	n, p := float64(s.passed+s.excused), s.share()
 	switch {
-	case s.idle || s.passed < (s.length+1)/2:
+	case s.idle || s.passed < (s.length()+1)/2:
 	case float64(s.excused) > n*p+math.Sqrt(n*p*(1-p)):
 		s.fails++
 	default:

@@ -10,7 +10,7 @@ local rules -- makes the functions that take note of an outcome; most calls have
 
 do
 local climbing, falling, holding, probing, judging = 0, 1, 2, 3, 4
-local firstRoom, slower, spans = 2, 1.4, 2
+local firstRoom, slower, spans, never = 2, 1.4, 2, -1
 
 local function forgetNoise(s)
   s.tooFast, s.fast, s.slow, s.sum, s.acquitted, s.hold, s.clean = 0, { 0, 0 }, { 0, 0 }, 0, false, 0, 0
@@ -22,13 +22,13 @@ local function slowly(s, interval) return s.tooFast > 0 and interval >= slower *
 
 -- fields are those of a state, in the order in which they are stored behind the layout. The first ones are flags.
 -- Whatever changes here, or in what they mean, takes another layout: see adaptive.load.
-local layout, flags = 1, 10
+local layout, flags = 2, 6
 local function fields()
-  return { 'sampled', 'reverted', 'gaveup', 'roomy', 'idle', 'held', 'started', 'oldEnough', 'returning', 'acquitted',
+  return { 'atMost', 'gaveup', 'roomy', 'idle', 'returning', 'acquitted',
     'interval', 'change', 'generation', 'grants', 'phase', 'steps', 'known', 'proof', 'before', 'slips', 'wrong', 'fails',
-    'target', 'fell', 'well', 'ill', 'left', 'streak', 'yield', 'stride', 'room', 'trial', 'probe', 'first', 'length',
+    'target', 'fell', 'well', 'ill', 'left', 'streak', 'yield', 'stride', 'room', 'trial', 'probe', 'first',
     'passed', 'excused', 'span', 'resumed', 'began', 'provesFrom', 'failed', 'failedInterval', 'counted', 'lasted',
-    'former', 'rest', 'wait', 'tooFast', 'fast', 'slow', 'sum', 'hold', 'clean' }
+    'former', 'rest', 'tooFast', 'fast', 'slow', 'sum', 'hold', 'clean' }
 end
 
 -- pack returns a state as it is stored.
@@ -54,7 +54,7 @@ function learn.new(interval, change, grants)
   for i, name in ipairs(fields()) do
     if s[name] == nil then s[name] = i > flags and 0 end
   end
-  s.stride, s.room, s.probe, s.yield = 1, firstRoom, -1, { 0, 0 }
+  s.stride, s.room, s.probe, s.yield, s.began = 1, firstRoom, -1, { 0, 0 }, never
   forgetNoise(s)
   return s
 end
@@ -70,14 +70,19 @@ function learn.wants(s, c)
   return (s.phase == holding or s.phase == climbing and s.interval == c.fastest) and 2 or 3
 end
 
+-- gain is how many tokens an entry of the probe spends, and length how many entries the probe has.
+local function gain(s) return s.known / s.trial - 1 end
+local function length(s) return ceil(s.room / gain(s)) + 2 end
+
 -- grant counts an entry that is granted at the instant. It returns whether the entry is in the control group.
 function learn.grant(s, instant)
   s.grants = s.grants + 1
-  if not s.started then s.started, s.began = true, instant end
-  if s.held then s.held, s.resumed, s.began, s.oldEnough = false, s.grants, instant, false end
-  if not s.oldEnough and (instant - s.began) * 1000 >= spans * s.span then s.oldEnough, s.provesFrom = true, s.grants end
-  if s.phase == probing and s.grants - s.first + 1 == s.length then
-    s.idle = (instant - s.began) * 1000 > s.known + 2 * s.length * s.trial
+  if s.began == never then s.began = instant end
+  local older = s.provesFrom == 0 and (instant - s.began) * 1000 >= spans * s.span
+  if older then s.provesFrom = s.grants end
+  local n = s.grants - s.first + 1
+  if s.phase == probing and (s.span > 0 and older or s.span == 0 and n == length(s)) then
+    s.idle = (instant - s.began) * 1000 > s.known + 2 * n * s.trial
   end
   return slowly(s, s.interval)
 end
@@ -86,13 +91,13 @@ end
 function learn.slowly(s) return slowly(s, s.interval) end
 
 function rules()
-  local rest, longRest, sound, asked, trusted, margin, watched = 24, 96, 32, 96, 8, 1.04, 6
+  local rest, sound, asked, trusted, margin, watched = 24, 32, 96, 8, 1.04, 6
   local seasoned, mostRoom, shrink, fewest, strides = 16, 6, 0.8, 32, { [0] = 1 / 3, 1, 3 }
   local noNoise, mostNoise, leastWell, caution, helped = 0.001, 0.3, 4, 400, 1.2
-  local more, certainty, prior, spotless, recent = 0.08, 5, 8, 600, 8
+  local more, certainty, prior, spotless = 0.08, 5, 8, 600
   local outlier, many, rests, near, eagerness = 64, 4, 16, 0.08, 0.5
-  local sampling, telling, leap = 32, 1.05, 1.5
-  local lasting, moved, firstRest, growth, sameSpot = 1, 1.25, 5, 1.25, 1.25
+  local telling, leap = 1.05, 1.5
+  local moved, firstRest, growth = 1.25, 5, 1.25
   local little, most = 1 / 8, 2 ^ 31 - 1
 
   local pow, log = math.pow, math.log
@@ -115,11 +120,10 @@ function rules()
   local function current(s, change) return change >= s.generation end
   local function tells(s, change) return current(s, change) or s.phase == judging and change == s.probe end
   local function samples(s, change, number)
-    return s.phase == falling and change ~= s.probe and change >= s.fell
-      and (s.span == 0 or number >= s.failed and number - s.failed <= sampling)
+    return s.phase == falling and change ~= s.probe and change >= s.fell and (s.span == 0 or number >= s.failed)
   end
 
-  local function proves(s, number) return s.oldEnough and number >= s.provesFrom end
+  local function proves(s, number) return s.provesFrom > 0 and number >= s.provesFrom end
   local function base(s) return s.phase == probing and s.known or s.interval end
 
   local function clamp(c, x)
@@ -129,7 +133,7 @@ function rules()
 
   local function set(s, x)
     local was = s.interval
-    s.interval, s.change, s.started, s.oldEnough = x, s.change + 1, false, false
+    s.interval, s.change, s.began, s.provesFrom = x, s.change + 1, never, 0
     if x > was then s.generation = s.change end
     return x ~= was
   end
@@ -188,11 +192,11 @@ function rules()
   local function fail(s, interval, slow)
     s.sum, s.acquitted = 0, false
     if s.tooFast == 0 then
-      s.tooFast, s.fast = interval, { recent, 1 }
+      s.tooFast, s.fast = interval, { prior, 1 }
     elseif slow and noise(s) <= noNoise then
-      s.tooFast, s.fast, s.slow = interval, shrunk(s.slow, recent), { 0, 0 }
+      s.tooFast, s.fast, s.slow = interval, shrunk(s.slow, prior), { 0, 0 }
     else
-      s.tooFast, s.fast = min(interval, s.tooFast), shrunk(s.fast, recent)
+      s.tooFast, s.fast = min(interval, s.tooFast), shrunk(s.fast, prior)
     end
   end
 
@@ -210,13 +214,17 @@ function rules()
 
   local function longer(s, c) return s.known * pow(c.recover, -strides[0]) end
 
-  local function fall(s, target) s.phase, s.target, s.reverted, s.sampled = falling, target, false, true end
+  local function fall(s, target) s.phase, s.target, s.atMost = falling, target, s.span > 0 end
 
   -- costly.go, first part
 
   local function noteHint(s, after)
     s.span = max(after, min(floor(s.span / 8) * 7, after * outlier))
     if floor(s.span / many) < s.interval then s.span = 0 end
+  end
+
+  local function heldFor(s, after)
+    if after > 0 then s.resumed, s.began, s.provesFrom = s.grants + 1, never, 0 end
   end
 
   local function gap(s)
@@ -234,18 +242,22 @@ function rules()
     return floor(min(cost, most))
   end
 
+  -- This one is in moving.go.
+  local function planReturn(s)
+    local wait = max(1, s.rest * s.span / s.known)
+    if s.former > 0 and s.former * (1 + near) < s.known and wait < s.left then s.left, s.returning = floor(wait), true end
+  end
+
   local function settle(s)
     s.phase, s.returning = holding, false
-    s.left = min(rest * 2 ^ min(s.fails + s.wrong, 8), longRest)
+    s.left = rest * 2 ^ min(s.fails + s.wrong, 2)
     if s.span > 0 then
       s.left = max(s.left, patience(s))
-      s.wait = floor(min(s.rest * s.span / s.known, most))
+      planReturn(s)
     end
   end
 
   -- probe.go
-
-  local function gain(s) return s.known / s.trial - 1 end
 
   local function startProbe(s, c)
     local x = min(pow(c.recover, strides[s.stride]), 1 / (1 + s.room / fewest))
@@ -260,7 +272,6 @@ function rules()
     if s.trial >= s.known then return false end
     s.phase = probing
     s.first, s.passed, s.excused, s.idle = s.grants + 1, 0, 0, false
-    s.length = ceil(s.room / gain(s)) + 2
     set(s, s.trial)
     s.probe = s.change
     return true
@@ -276,7 +287,7 @@ function rules()
   end
 
   local function endProbe(s, c, complete)
-    if s.grants - s.first + 1 < s.length then return false end
+    if s.grants - s.first + 1 < length(s) then return false end
     if complete and not s.idle then return adopt(s, c) end
     s.phase = judging
     return set(s, s.known)
@@ -284,7 +295,7 @@ function rules()
 
   local function judge(s, c)
     local n, p = s.passed + s.excused, noise(s)
-    if not s.idle and s.passed >= floor((s.length + 1) / 2) then
+    if not s.idle and s.passed >= floor((length(s) + 1) / 2) then
       if s.excused <= n * p + math.sqrt(n * p * (1 - p)) then return adopt(s, c) end
       s.fails = s.fails + 1
     end
@@ -309,26 +320,20 @@ function rules()
   -- moving.go
 
   local function noteLasting(s)
-    if s.phase ~= climbing and s.proof * s.known >= lasting * s.span then s.lasted = s.known end
+    if s.phase ~= climbing and s.proof * s.known >= s.span then s.lasted = s.known end
   end
 
   local function move(s, x)
     local back = s.former > s.lasted and s.ill >= s.well
-    if s.lasted == 0 or not back and x < moved * s.lasted then return x end
+    if s.lasted == 0 or x == s.known or not back and x < moved * s.lasted then return x end
     if back then x = max(x, min(s.former, s.interval)) end
     local ratio = s.former / x
-    if ratio > 1 / sameSpot and ratio < sameSpot then
+    if ratio > 1 / moved and ratio < moved then
       x = min(s.former, s.interval)
       s.failedInterval = x
     end
     s.former, s.lasted, s.rest = s.lasted, 0, max(s.rest, firstRest)
     return x
-  end
-
-  local function mayReturn(s)
-    if s.span == 0 or s.acquitted or s.former * (1 + near) >= s.known or s.former == 0 then return false end
-    s.wait = s.wait - 1
-    return s.wait <= 0
   end
 
   local function returned(s)
@@ -360,8 +365,6 @@ function rules()
     end
   end
 
-  local function landing(s, c, told) return clamp(c, max(longer(s, c), min(told, s.target))) end
-
   local function believe(s, c, x)
     if s.counted > 0 and s.slips <= 2 and x * telling > s.counted * margin then
       s.failedInterval, s.fails = min(s.counted, clamp(c, x / margin)), 1
@@ -379,7 +382,7 @@ function rules()
   end
 
   local function proven(s, c)
-    if (s.provesFrom - s.first) * s.trial < spans * s.span / 2 then
+    if s.idle then
       settle(s)
       return set(s, s.known)
     end
@@ -423,7 +426,6 @@ function rules()
     s.known = clamp(c, s.interval * pow(c.recover, -ago - 1))
     s.proof, s.fails, s.wrong, s.stride = 0, 0, 0, 0
     fall(s, s.known)
-    s.sampled = false
   end
 
   local function slip(s, c)
@@ -432,7 +434,7 @@ function rules()
       s.room = min(max(2 * s.room, 1), mostRoom)
       s.wrong = s.wrong + 1
       fall(s, s.before)
-      s.before, s.reverted = 0, true
+      s.before, s.atMost = 0, true
       return
     end
     s.wrong = 0
@@ -441,21 +443,17 @@ function rules()
 
   local function land(s, c)
     local x, n = s.target, s.well + s.ill
-    if s.sampled and n >= trusted then
+    if x ~= s.known and n >= trusted then
       local part = (n - 1) / max(s.well, 1)
-      if part > 1.05 then part = part * margin end
-      local told = clamp(c, s.known * part)
-      if s.span > 0 then
-        x = landing(s, c, told)
-      elseif s.reverted then
-        x = min(x, max(told, clamp(c, longer(s, c))))
-      else
-        x = max(x, told)
-      end
+      if part > telling then part = part * margin end
+      x = clamp(c, max(s.known * part, longer(s, c)))
+      if s.atMost then x = min(x, s.target) end
     end
     x = min(x, s.interval)
-    if s.span > 0 then believe(s, c, x) end
-    if s.span > 0 and x ~= s.known then x = move(s, x) end
+    if s.span > 0 then
+      believe(s, c, x)
+      x = move(s, x)
+    end
     if x ~= s.known then s.known, s.proof = x, 0 end
     settle(s)
     return set(s, x)
@@ -465,8 +463,8 @@ function rules()
     s.proof = s.proof + 1
     if s.proof >= sound and s.before ~= 0 then s.before, s.wrong = 0, 0 end
     s.left = s.left - 1
-    s.returning = s.left > 0 and mayReturn(s)
-    if s.left > 0 and not s.acquitted and not s.returning then return false end
+    if s.left > 0 and not s.acquitted then return false end
+    s.returning = s.returning and not s.acquitted
     if not s.returning then
       s.slips = 0
       if not s.acquitted then works(s, s.known) end
@@ -493,7 +491,7 @@ function rules()
     if s.phase == probing and s.span > 0 then
       return fresh and proves(s, number) and proven(s, c)
     elseif s.phase == probing then
-      return endProbe(s, c, fresh and number - s.first + 1 >= s.length)
+      return endProbe(s, c, fresh and number - s.first + 1 >= length(s))
     elseif not fresh then
       return false
     elseif s.phase == falling then
@@ -520,7 +518,6 @@ function rules()
       return false, false
     end
     after = min(after, 2 ^ 57)
-    s.held = s.held or after > 0
     if not current(s, change) then
       if s.phase == judging and change == s.probe then
         noteHint(s, after)
@@ -530,6 +527,7 @@ function rules()
       elseif samples(s, change, number) then
         s.ill = s.ill + 1
       end
+      heldFor(s, after)
       return false, true
     end
     fail(s, base(s), slow)
@@ -556,6 +554,7 @@ function rules()
     s.steps = 0
     local changed = set(s, clamp(c, s.interval * c.backoff))
     s.generation = s.change
+    heldFor(s, after)
     return changed, true
   end
 
