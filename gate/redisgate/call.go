@@ -2,6 +2,7 @@ package redisgate
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -34,6 +35,8 @@ type request struct {
 	sent  int64         // when it was built; once it is answered, when it was written
 	wire  *stamped      // its text
 
+	timeout time.Duration // of each of its commands
+
 	quick  []any // the command of a quick call
 	begins bool  // … which may begin the state
 
@@ -47,7 +50,7 @@ func (g *Gate) build(now int64) *request {
 	if !apart {
 		g.returnUnitlessSlots()
 	}
-	r := &request{keys: g.keys, ops: append(g.lessons.take(), g.ops...), tries: g.tries, epoch: k.epoch, used: g.units.use, apart: apart, lease: g.units.lease, extra: g.extra, sent: now}
+	r := &request{keys: g.keys, ops: append(g.lessons.take(), g.ops...), tries: g.tries, epoch: k.epoch, used: g.units.use, apart: apart, lease: g.units.lease, extra: g.extra, sent: now, timeout: g.patience()}
 	askNow := k.askNow
 	g.ops, g.tries, k.askNow = nil, nil, false
 	k.sent = now
@@ -76,6 +79,12 @@ func (g *Gate) build(now int64) *request {
 		r.putAsked(first)
 	}
 	return r
+}
+
+// askNothing has the call ask for no slots. The next one does.
+func (r *request) askNothing() {
+	r.Ops = slices.DeleteFunc(r.Ops, func(o saidOp) bool { return o.Op == opAsk })
+	r.asked, r.mute, r.Mute = nil, true, true
 }
 
 // until returns the time from the call to an instant, in microseconds.
@@ -227,16 +236,13 @@ func (s *stamped) String() string { return string(s.text) }
 
 // call runs the script. If the server does not have it, call sends it along, or waits until another member has.
 func (g *Gate) call(r *request) (*reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
-	defer cancel()
 	args := []any{"evalsha", script, len(r.keys)}
 	for _, k := range r.keys {
 		args = append(args, k)
 	}
 	r.wire = &stamped{text: r.text()}
 	args = append(args, r.wire)
-	cmd := redis.NewCmd(ctx, args...)
-	err := g.client.Process(ctx, once{cmd})
+	cmd, err := g.process(args, r.timeout)
 	if err != nil && strings.HasPrefix(err.Error(), "CROSSSLOT") {
 		// A cluster behind a client of one server.
 		last := len(args) - 2
@@ -244,11 +250,10 @@ func (g *Gate) call(r *request) (*reply, error) {
 		g.mu.Lock()
 		g.keys = append(slices.Clone(g.keys[:len(g.keys)-1]), args[last].(string))
 		g.mu.Unlock()
-		cmd = redis.NewCmd(ctx, args...)
-		err = g.client.Process(ctx, once{cmd})
+		cmd, err = g.process(args, r.timeout)
 	}
 	if lacksScript(err) {
-		cmd, err = g.callAnew(ctx, r, args)
+		cmd, err = g.callAnew(r, args)
 	}
 	if err != nil {
 		return nil, err
@@ -260,15 +265,34 @@ func (g *Gate) call(r *request) (*reply, error) {
 	return readReply(list)
 }
 
+// patience is how long a command may take. The first one opens its connection, which takes some round trips.
+func (g *Gate) patience() time.Duration {
+	if g.link.clock.answers == 0 {
+		return 3 * min(g.timeout, math.MaxInt64/3)
+	}
+	return g.timeout
+}
+
+// process sends a command, once. Each has the whole timeout: a call may take three of them, and be far away.
+func (g *Gate) process(args []any, timeout time.Duration) (*redis.Cmd, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	cmd := redis.NewCmd(ctx, args...)
+	err := g.client.Process(ctx, once{cmd})
+	return cmd, err
+}
+
 // callAnew makes a call again that has found no script, and so has done nothing. The script is long. Where many members
 // find it missing, as after a restart, one of them sends it: the first to set a key. The others ask again until it is
-// there. If it does not come, the key runs out, and another one is the first.
-func (g *Gate) callAnew(ctx context.Context, r *request, args []any) (*redis.Cmd, error) {
+// there. If it does not come, the key runs out, and another one is the first. No member waits for longer than the timeout.
+func (g *Gate) callAnew(r *request, args []any) (*redis.Cmd, error) {
 	sending := strings.TrimSuffix(args[len(args)-2].(string), "life") + "script"
+	waiting, cancel := context.WithTimeout(context.Background(), g.timeout)
+	defer cancel()
 	for wait := firstScriptWait; ; wait = min(2*wait, lastScriptWait) {
-		first := false
-		if wait == firstScriptWait || wait == lastScriptWait {
-			won, err := g.client.SetNX(ctx, sending, "", scriptTurn).Result()
+		first := waiting.Err() != nil
+		if !first && (wait == firstScriptWait || wait == lastScriptWait) {
+			won, err := g.client.SetNX(waiting, sending, "", scriptTurn).Result()
 			first = won || err != nil
 		}
 		if !first {
@@ -278,17 +302,23 @@ func (g *Gate) callAnew(ctx context.Context, r *request, args []any) (*redis.Cmd
 		g.mu.Lock()
 		r.sent = instant()
 		g.link.sent = r.sent
+		if r.Behind = g.soonest(r.sent); first && r.Behind > 0 {
+			r.askNothing() // so long a command takes more round trips than others, so its slots would be too late
+		}
 		g.mu.Unlock()
+		r.wire = &stamped{text: r.text()}
+		args[len(args)-1] = r.wire
 		if first {
 			args[0], args[1] = "eval", text
+			ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
+			defer cancel()
 			cmd, pipe := redis.NewCmd(ctx, args...), g.client.Pipeline()
 			_ = pipe.Process(ctx, once{cmd})
 			pipe.Del(ctx, sending)
 			_, _ = pipe.Exec(ctx) // the command has its error
 			return cmd, cmd.Err()
 		}
-		cmd := redis.NewCmd(ctx, args...)
-		if err := g.client.Process(ctx, once{cmd}); !lacksScript(err) {
+		if cmd, err := g.process(args, r.timeout); !lacksScript(err) {
 			return cmd, err
 		}
 	}

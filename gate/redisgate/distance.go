@@ -119,6 +119,9 @@ func (c *clock) hear(server, sent, now int64) {
 	c.answers++
 }
 
+// forget forgets what the server's clock has shown: it may be another one. How far away the server is stays known.
+func (c *clock) forget() { c.recent, c.before, c.began = ahead{}, ahead{}, 0 }
+
 // unsure returns how well the clock is known: the shortest round trip, about.
 func (c *clock) unsure() time.Duration { return time.Duration(c.hi - c.lo) }
 
@@ -127,7 +130,7 @@ func (g *Gate) takeClock(a *answer, again bool) {
 	k := &g.link
 	took := a.now - a.sent
 	if again {
-		k.clock = clock{}
+		k.clock.forget()
 	}
 	if k.clock.answers < 2 {
 		k.rtt = took // the first call may have opened its connection

@@ -63,7 +63,7 @@ func TestDistance(t *testing.T) {
 			}
 			judge(t, func(soft *soft) {
 				w := newSwarm(t, len(addrs), redisgate.Limits{redisgate.Strict(100, time.Second, nil)}, addrs...)
-				_, tokens, trips := w.measure(soft, 2*time.Second+4*c.rtt, 4*time.Second, 100*len(addrs), func(ctx context.Context, i int) {
+				_, tokens, trips := w.measure(soft, 2*time.Second+12*c.rtt, 4*time.Second, 100*len(addrs), func(ctx context.Context, i int) {
 					if p, err := w.enter(ctx, i%len(addrs), 1); err == nil {
 						p.Leave(nil)
 					} else if !errors.Is(err, context.DeadlineExceeded) {

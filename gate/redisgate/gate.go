@@ -29,7 +29,7 @@ type Options struct {
 	Horizon time.Duration
 
 	// Timeout is how long an answer of Redis may take. After that, Redis counts as away. 0 means 1
-	// second.
+	// second. A first call, which opens a connection, is given up after three times that.
 	Timeout time.Duration
 
 	// Version is that of the limits. Members of one version must have the same limits and the same Horizon: an entry

@@ -158,7 +158,7 @@ func (g *Gate) buildQuick(now int64) *request {
 		return nil
 	}
 	k := &g.link
-	r := &request{epoch: k.epoch, lease: g.units.lease, extra: g.extra, sent: now}
+	r := &request{epoch: k.epoch, lease: g.units.lease, extra: g.extra, sent: now, timeout: g.patience()}
 	r.Epoch, r.Gen = k.epoch, k.gen
 	ahead, behind := micros(g.ahead()), g.soonest(now)
 	var c *claim
@@ -238,7 +238,9 @@ func packed(to []byte, numbers ...int64) []byte {
 func quickly(gates []*Gate) {
 	timeout := time.Duration(0)
 	for _, g := range gates {
-		timeout = max(timeout, g.timeout)
+		g.mu.Lock()
+		timeout = max(timeout, g.patience())
+		g.mu.Unlock()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -294,14 +296,12 @@ func (g *Gate) takeQuick(r *request, cmd *redis.Cmd) {
 // provide gives the server what it lacks for a quick call, if that is why the call has failed, and makes it again. It
 // returns the error if there is another reason.
 func (g *Gate) provide(r *request, err error) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
-	defer cancel()
 	if strings.HasPrefix(err.Error(), "CROSSSLOT") {
 		return "", redis.Nil // a cluster behind a client of one server, which the script notices
 	}
 	if strings.Contains(err.Error(), "Function not found") {
-		if err = g.loadLibrary(ctx); err == nil {
-			return g.again(ctx, r, "fcall", quick.function)
+		if err = g.loadLibrary(); err == nil {
+			return g.again(r, "fcall", quick.function)
 		}
 	}
 	if lacksFunctions(err) {
@@ -310,30 +310,34 @@ func (g *Gate) provide(r *request, err error) (string, error) {
 		g.mu.Unlock()
 		senders.lack(g.client)
 		var text string
-		if text, err = g.again(ctx, r, "evalsha", quick.script); err == nil {
+		if text, err = g.again(r, "evalsha", quick.script); err == nil {
 			return text, nil
 		}
 	}
 	if strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		return g.again(ctx, r, "eval", quick.text)
+		return g.again(r, "eval", quick.text)
 	}
 	return "", err
 }
 
 // again makes a quick call again, which has changed nothing.
-func (g *Gate) again(ctx context.Context, r *request, how, what string) (string, error) {
+func (g *Gate) again(r *request, how, what string) (string, error) {
 	g.mu.Lock()
 	r.sent = instant()
 	g.link.sent = r.sent
 	g.mu.Unlock()
 	r.quick[0], r.quick[1] = how, what
-	cmd := redis.NewCmd(ctx, r.quick...)
-	_ = g.client.Process(ctx, once{cmd})
+	cmd, err := g.process(r.quick, r.timeout)
+	if err != nil {
+		return "", err
+	}
 	return cmd.Text()
 }
 
 // loadLibrary loads the library of quick calls into the server of the gate's key. It may be there by now.
-func (g *Gate) loadLibrary(ctx context.Context) error {
+func (g *Gate) loadLibrary() error {
+	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
+	defer cancel()
 	var server redis.Cmdable = g.client
 	if c, many := g.client.(*redis.ClusterClient); many {
 		one, err := c.MasterForKey(ctx, g.keys[0])
